@@ -1,0 +1,75 @@
+// A task file: a YAML that follows lm-evaluation-harness' field names, plus the key `headcount`
+// that says where the rows lie. Read by the server (to list and check tasks) and by worker/eval (to
+// render them). Immutable after load.
+//
+// Errors: INVALID_ARGUMENT naming file, key, value and what is allowed; `!function` is refused
+// because a task never runs code; UNIMPLEMENTED for an output_type or filter that is not served.
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace headcount::tasks {
+
+enum class OutputType { kMultipleChoice };
+enum class FileFormat { kCsv, kJsonl };
+
+struct TaskDefinition {
+  std::string task;   // "mmlu"
+  std::string title;  // for people
+  OutputType output_type = OutputType::kMultipleChoice;
+
+  // Where the rows lie: file patterns below the data folder; "{subtask}" stands for the subtask.
+  std::string
+      data;  // data-set name, a key of the config's `data`, or "./folder" beside the task file
+  FileFormat format = FileFormat::kJsonl;
+  std::vector<std::string> columns;           // CSV without a header line
+  std::map<std::string, std::string> splits;  // split -> pattern
+  std::vector<std::string> subtasks;  // empty: the task has none, unless `discover_subtasks`
+  bool discover_subtasks = false;     // subtasks are the files that match the test split's pattern
+
+  std::string test_split;
+  std::string fewshot_split;  // empty: test_split's rows cannot be used, few-shot is refused
+  int num_fewshot = 0;        // default
+  // Jinja over the row's columns and `subtask`.
+  std::string description;
+  std::string doc_to_text;
+  std::vector<std::string>
+      doc_to_choice;  // templates one a choice; or a single template that yields a list
+  bool doc_to_choice_is_list_template = false;
+  std::string doc_to_target;  // yields an index, or a choice's text
+  std::string target_delimiter = " ";
+  std::string fewshot_delimiter = "\n\n";
+  std::vector<std::string> metrics;  // acc, acc_norm
+
+  std::string file;    // path it was read from
+  std::string folder;  // folder of the file
+  std::string digest;  // SHA-256 of the file's bytes
+};
+
+absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,
+                                                   const std::string& file);
+
+// All *.yaml of `folders`, by task name; a later folder overrides an earlier one. Files that do not
+// parse are returned as errors beside the good ones, so that one bad file does not hide the rest.
+struct TaskSet {
+  std::map<std::string, TaskDefinition> tasks;
+  std::map<std::string, absl::Status> problems;  // file -> why
+};
+TaskSet LoadTaskDefinitions(const std::vector<std::string>& folders);
+
+// The folder of a task's rows: `data` beside the file, or from the config's map. NOT_FOUND naming
+// the key to configure.
+absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,
+                                       const std::map<std::string, std::string>& data);
+
+// The task's subtasks as they are now, sorted; empty where it has none. Reads folder names only.
+absl::StatusOr<std::vector<std::string>> ListSubtasks(const TaskDefinition& task,
+                                                      const std::string& data_folder);
+
+}  // namespace headcount::tasks

@@ -1,0 +1,186 @@
+// The engine: one unit in, rows out.
+//
+// A unit is a set of rows that share a token prefix, and the rules (which heads to switch off,
+// decided how) that the rows name. The engine runs the model once over each row, layer by layer: it
+// measures every query head, decides the row's inactive heads from those measurements, zeroes them
+// before W_O, goes on to the next layer, and returns log-likelihoods, measurements and masks in the
+// order in which the rows were given.
+//
+// Called by worker/agent and by tests. Knows neither gRPC nor protobuf: it links libtorch and
+// Abseil only.
+//
+// Guarantees: results of a row depend on the unit alone, and up to rounding (semantics: 2e-5
+// relative) on the row alone; padding never changes a score; nothing is allocated that grows with
+// the square of the length (the dense reference attention of the tests excepted). Thread-safety: an
+// Engine is used by one thread at a time; CancelFlag may be set from any thread. Errors:
+// absl::Status only; libtorch's exceptions stop here. Out of memory is RESOURCE_EXHAUSTED after
+// backing off to batches of one row; a token id outside the vocabulary or a row over the context
+// length is INVALID_ARGUMENT.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
+#include "common/catalog/scores.h"
+
+namespace headcount::engine {
+
+enum class DType { kFloat32, kBFloat16 };
+
+// Where the model runs. `index` counts accelerators from 0 and is ignored for the CPU.
+struct Device {
+  enum class Kind { kCpu, kCuda };
+  Kind kind = Kind::kCpu;
+  int index = 0;
+};
+
+// A query head; both numbers count from 0.
+struct Head {
+  int layer = 0;
+  int head = 0;
+};
+
+// Which heads a row loses. Decided per row and layer inside the forward pass: layer l's decision is
+// taken from the run in which the rule already acted on the layers below.
+struct Rule {
+  enum class Select {
+    kNone,       // nothing is zeroed: the baseline
+    kThreshold,  // heads whose score is on the inactive side of `threshold` (strict)
+    kTopK,  // in each included layer the `top_k` most inactive heads of the row; ties go to the
+            // lower head
+    kFixedHeads,  // `heads`, for every row
+    kRandom,  // heads whose draw u < `probability`, u from Philox4x32-10 keyed by Row::random_key
+  };
+  Select select = Select::kNone;
+  const catalog::Score* score = nullptr;  // kThreshold and kTopK; not owned, outlives the call
+  float threshold = 0;                    // kThreshold, in the score's unit
+  int top_k = 0;                          // kTopK, 0..query heads
+  double probability = 0;                 // kRandom, 0..1
+  std::vector<Head> heads;                // kFixedHeads
+  std::vector<uint8_t>
+      layers;  // 1 = the rule may act in this layer; empty = in all; else one entry a layer
+};
+
+// One row: a sample under a rule. Its T input tokens are Unit::prefix then `suffix`.
+struct Row {
+  std::span<const int32_t> suffix;
+  // Continuations to score. All of a row have the same number of tokens, `scored`, and share all
+  // but the last of them with the input: continuation c's token j is predicted at input position T
+  // - scored + j. `targets` holds them one after the other (choices x scored). Empty: nothing is
+  // scored.
+  std::span<const int32_t> targets;
+  int scored = 0;
+  int rule = 0;             // index into Unit::rules
+  uint64_t random_key = 0;  // the key of semantics for kRandom: first 8 bytes of SHA-256(seed,
+                            // sample id), little-endian
+};
+
+// What is kept beside the log-likelihoods.
+struct Record {
+  bool measurements = false;  // RowResult::measurements
+  bool head_sums = false;     // UnitResult::head_sums
+};
+
+struct Unit {
+  std::span<const int32_t> prefix;  // may be empty
+  std::vector<Row> rows;
+  std::vector<Rule> rules;
+  Record record;
+};
+
+struct RowResult {
+  // One a continuation: sum over its tokens of log softmax(logits)[token], natural logarithm,
+  // computed in float32.
+  std::vector<float> log_likelihoods;
+  // One a continuation: 1 when every token of it is the argmax of its position.
+  std::vector<uint8_t> greedy;
+  // [measurement][layer][query head] in the order of catalog::Measurement; empty unless recorded.
+  // Taken before the layer's own intervention.
+  std::vector<float> measurements;
+  // Zeroed heads, bit layer * heads + head, least significant bit first; ceil(layers * heads / 8)
+  // bytes.
+  std::vector<uint8_t> mask;
+  // False when a measurement, a decided score or a log-likelihood of this row was NaN or infinite.
+  // `non_finite_layer` and `non_finite_head` name the first place (-1: in the logits).
+  bool finite = true;
+  int non_finite_layer = -1;
+  int non_finite_head = -1;
+};
+
+// Sums of head outputs z over the rows of a unit, for mean ablation: [layer][query head][head_dim].
+struct HeadSums {
+  std::vector<float> rest;  // over tokens i >= 1
+  int64_t rest_count = 0;
+  std::vector<float> first;  // at position 0
+  int64_t first_count = 0;
+};
+
+struct UnitResult {
+  std::vector<RowResult> rows;
+  std::optional<HeadSums> head_sums;
+  int64_t tokens = 0;  // input tokens of all rows, prefix included, padding excluded
+  int64_t padding_tokens = 0;
+  int oom_backoffs = 0;  // times a batch was halved
+};
+
+// Set from another thread to stop between two batches; Run then returns CANCELLED.
+using CancelFlag = std::atomic<bool>;
+
+// Told after each batch, from the thread that runs. For progress and for tests.
+class BatchObserver {
+ public:
+  virtual ~BatchObserver() = default;
+  virtual void OnBatch(int rows, int64_t tokens) = 0;
+};
+
+struct EngineOptions {
+  // Upper bound of padded tokens in one batch; a single longer row still runs alone. 0: chosen for
+  // the device.
+  int64_t max_batch_tokens = 0;
+  // Threads for CPU work inside one operation; 0 leaves libtorch's setting.
+  int threads = 0;
+  // Runs the dense reference attention in the place of the fused kernels. For tests: memory grows
+  // with length squared.
+  bool dense_attention = false;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Loads the checkpoint in `directory` (config.json; model.safetensors or
+  // model.safetensors.index.json with its shards). FAILED_PRECONDITION: an unsupported family or
+  // setting, or shapes that do not fit the config, each named. DATA_LOSS: a corrupt safetensors
+  // file. NOT_FOUND: no such directory.
+  static absl::StatusOr<std::unique_ptr<Engine>> Load(const std::string& directory, DType dtype,
+                                                      Device device,
+                                                      const EngineOptions& options = {});
+
+  virtual const catalog::ModelConfig& config() const = 0;
+
+  // `observer` may be null.
+  virtual absl::StatusOr<UnitResult> Run(const Unit& unit, const CancelFlag& cancel,
+                                         BatchObserver* observer) = 0;
+
+  // The plain forward pass of the same model without any instrumentation: log-likelihoods only,
+  // rules must be kNone. The reference of the benchmarks.
+  virtual absl::StatusOr<UnitResult> RunPlain(const Unit& unit, const CancelFlag& cancel) = 0;
+
+  // Logits at the last `positions` input positions of one token sequence under one rule,
+  // [positions][vocabulary]. For parity tests and probes.
+  virtual absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> tokens,
+                                                    const Rule& rule, int positions) = 0;
+
+  // Bytes of the model's weights on the device.
+  virtual int64_t weight_bytes() const = 0;
+};
+
+}  // namespace headcount::engine
