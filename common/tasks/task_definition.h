@@ -1,9 +1,30 @@
-// A task file: a YAML that follows lm-evaluation-harness' field names, plus the key `headcount`
-// that says where the rows lie. Read by the server (to list and check tasks) and by worker/eval (to
-// render them). Immutable after load.
+// A task file: a YAML with lm-evaluation-harness' field names, plus the key `headcount` that says
+// where the rows lie. Read by the server (to list and check tasks) and by worker/eval (to render
+// them). Immutable after load; the functions are pure but for reading files, and thread-safe.
 //
-// Errors: INVALID_ARGUMENT naming file, key, value and what is allowed; `!function` is refused
-// because a task never runs code; UNIMPLEMENTED for an output_type or filter that is not served.
+//   task: mmlu                       # lm-eval's name; subtask s is lm-eval's task "mmlu_s"
+//   output_type: multiple_choice     # the only one served
+//   test_split: test                 # else validation_split; must be a key of headcount.splits
+//   fewshot_split: dev               # needs fewshot_config.sampler first_n; absent: no few-shot
+//   fewshot_config: {sampler: first_n}
+//   num_fewshot: 0
+//   description: "... about {{ subtask | replace('_', ' ') }}.\n\n"
+//   doc_to_text: "{{question.strip()}}\nAnswer:"  # a bare column name stands for that column
+//   doc_to_choice: ["A", "B"]        # a list of templates, or one "{{ [sol1, sol2] }}"
+//   doc_to_target: "{{label}}"       # digits: an index; else the text of a choice
+//   metric_list: [{metric: acc}, {metric: acc_norm}]
+//   headcount:
+//     title: what people read in the list of tasks
+//     data: mmlu                     # key of the config's `data`, or "./folder" beside this file
+//     format: csv                    # or jsonl
+//     columns: [question, A, B, C, D, answer]      # csv only: the files have no header line
+//     splits: {test: "test/{subtask}_test.csv", dev: "dev/{subtask}_dev.csv"}
+//     subtasks: discover             # or a list; absent: the task has none
+//
+// Keys of lm-eval that say where Hugging Face keeps the rows, and metadata, are accepted and have
+// no effect. Errors: INVALID_ARGUMENT naming file, key, value and what is allowed, also for an
+// unknown key; `!function` is refused because a task never runs code; UNIMPLEMENTED for an
+// output_type, few-shot sampler or filter that is not served.
 
 #pragma once
 

@@ -1,0 +1,78 @@
+// Where the rows of a task lie, and which subtasks it has. See task_definition.h.
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/tasks/task_definition.h"
+
+namespace headcount::tasks {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,
+                                       const std::map<std::string, std::string>& data) {
+  std::string folder;
+  if (task.data.starts_with("./")) {
+    folder = (fs::path(task.folder) / task.data.substr(2)).string();
+  } else {
+    const auto found = data.find(task.data);
+    if (found == data.end()) {
+      return WithReason(
+          absl::NotFoundError(absl::StrCat("task ", task.task, ": its rows are the data set \"",
+                                           task.data, "\"; set data.", task.data,
+                                           " in the configuration to the folder that holds it")),
+          "DATA_NOT_CONFIGURED");
+    }
+    folder = found->second;
+  }
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return WithReason(absl::NotFoundError(absl::StrCat("task ", task.task, ": data folder ", folder,
+                                                       " is not there (data.", task.data, ")")),
+                      "DATA_NOT_FOUND");
+  }
+  return folder;
+}
+
+absl::StatusOr<std::vector<std::string>> ListSubtasks(const TaskDefinition& task,
+                                                      const std::string& data_folder) {
+  if (!task.discover_subtasks) {
+    std::vector<std::string> subtasks = task.subtasks;
+    std::sort(subtasks.begin(), subtasks.end());
+    return subtasks;
+  }
+  // The parser made sure that the pattern names {subtask} once, in its last component.
+  constexpr std::string_view kSubtask = "{subtask}";
+  const fs::path pattern = fs::path(data_folder) / task.splits.at(task.test_split);
+  const std::string name = pattern.filename().string();
+  const size_t at = name.find(kSubtask);
+  const std::string before = name.substr(0, at);
+  const std::string after = name.substr(at + kSubtask.size());
+
+  std::vector<std::string> subtasks;
+  std::error_code error;
+  for (fs::directory_iterator it(pattern.parent_path(), error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    if (file.size() > before.size() + after.size() && file.starts_with(before) &&
+        file.ends_with(after)) {
+      subtasks.push_back(file.substr(before.size(), file.size() - before.size() - after.size()));
+    }
+  }
+  if (error) {
+    return absl::NotFoundError(absl::StrCat("task ", task.task, ": folder ",
+                                            pattern.parent_path().string(), ": ", error.message()));
+  }
+  if (subtasks.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("task ", task.task, ": no file matches ", pattern.string()));
+  }
+  std::sort(subtasks.begin(), subtasks.end());
+  return subtasks;
+}
+
+}  // namespace headcount::tasks

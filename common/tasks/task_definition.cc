@@ -1,0 +1,379 @@
+// Strict parsing of task files. See task_definition.h.
+
+#include "common/tasks/task_definition.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/digest.h"
+#include "common/base/errors.h"
+#include "common/base/files.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+
+namespace headcount::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostFewShot = 100;
+constexpr uint64_t kLargestTaskFile = 1 << 20;
+
+const std::vector<std::string> kKeys = {
+    "task",          "output_type",      "test_split",  "validation_split", "fewshot_split",
+    "num_fewshot",   "fewshot_config",   "description", "doc_to_text",      "doc_to_choice",
+    "doc_to_target", "target_delimiter", "metric_list", "headcount",        "fewshot_delimiter"};
+// lm-eval's keys that only say where Hugging Face keeps the rows, or describe.
+const std::vector<std::string> kWithoutEffect = {"dataset_path",
+                                                 "dataset_name",
+                                                 "dataset_kwargs",
+                                                 "training_split",
+                                                 "tag",
+                                                 "task_alias",
+                                                 "metadata",
+                                                 "should_decontaminate",
+                                                 "doc_to_decontamination_query"};
+const std::vector<std::string> kNotServed = {
+    "include", "group",      "filter_list",  "generation_kwargs", "process_docs", "process_results",
+    "repeats", "use_prompt", "doc_to_image", "gen_prefix",        "unsafe_code"};
+const std::vector<std::string> kHeadcountKeys = {"title",   "data",   "format",
+                                                 "columns", "splits", "subtasks"};
+
+bool Contains(std::span<const std::string> list, const std::string& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// One file being read: knows its name and turns nodes into values or into errors that say where.
+class Reader {
+ public:
+  explicit Reader(std::string file) : file_(std::move(file)) {}
+
+  absl::Status Error(const std::string& key, const YAML::Node& node,
+                     const std::string& message) const {
+    std::string value;
+    if (node.IsDefined()) value = node.IsScalar() ? node.Scalar() : YAML::Dump(node);
+    return InvalidField(absl::StrCat(Where(node), key), value, message, "BAD_TASK_FILE");
+  }
+  absl::Status NotServed(const std::string& key, const YAML::Node& node,
+                         const std::string& allowed) const {
+    return WithReason(
+        absl::UnimplementedError(absl::StrCat(Where(node), key, ": \"", YAML::Dump(node),
+                                              "\" is not served; ", allowed)),
+        "BAD_TASK_FILE");
+  }
+
+  // `out` is left alone where the key is absent.
+  absl::Status String(const YAML::Node& map, const char* key, std::string* out) const {
+    const YAML::Node node = map[key];
+    if (!node.IsDefined()) return absl::OkStatus();
+    HC_RETURN_IF_ERROR(NoCode(key, node));
+    if (!node.IsScalar()) return Error(key, node, "must be a string");
+    *out = node.Scalar();
+    return absl::OkStatus();
+  }
+  absl::Status Strings(const YAML::Node& map, const char* key,
+                       std::vector<std::string>* out) const {
+    const YAML::Node node = map[key];
+    if (!node.IsDefined()) return absl::OkStatus();
+    if (!node.IsSequence()) return Error(key, node, "must be a list of strings");
+    for (const YAML::Node& item : node) {
+      HC_RETURN_IF_ERROR(NoCode(key, item));
+      if (!item.IsScalar()) return Error(key, item, "must be a list of strings");
+      out->push_back(item.Scalar());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Keys(const YAML::Node& map, const std::string& prefix,
+                    std::span<const std::string> allowed) const {
+    std::vector<std::string> seen;
+    for (const auto& entry : map) {
+      const std::string key = entry.first.Scalar();
+      if (Contains(seen, key)) return Error(prefix + key, entry.first, "is given twice");
+      seen.push_back(key);
+      if (Contains(allowed, key)) continue;
+      return Error(prefix + key, entry.second,
+                   absl::StrCat("unknown key; allowed: ",
+                                absl::StrJoin(allowed.begin(), allowed.end(), ", ")));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string Where(const YAML::Node& node) const {
+    if (!node.IsDefined() || node.Mark().line < 0) return file_ + ": ";
+    return absl::StrCat(file_, ":", node.Mark().line + 1, ": ");
+  }
+  absl::Status NoCode(const std::string& key, const YAML::Node& node) const {
+    if (node.Tag().starts_with("!f")) {
+      return Error(key, node, "!function is refused: a task file never runs code");
+    }
+    return absl::OkStatus();
+  }
+
+  std::string file_;
+};
+
+absl::Status ParseFewShot(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
+  HC_RETURN_IF_ERROR(reader.String(root, "fewshot_split", &task->fewshot_split));
+  std::string sampler;
+  if (const YAML::Node config = root["fewshot_config"]; config.IsDefined()) {
+    if (!config.IsMap()) return reader.Error("fewshot_config", config, "must be a map");
+    const std::vector<std::string> allowed = {"sampler"};
+    HC_RETURN_IF_ERROR(reader.Keys(config, "fewshot_config.", allowed));
+    HC_RETURN_IF_ERROR(reader.String(config, "sampler", &sampler));
+    if (sampler != "first_n") {
+      return reader.NotServed("fewshot_config.sampler", config["sampler"], "allowed: first_n");
+    }
+  }
+  if (!task->fewshot_split.empty() && sampler.empty()) {
+    return reader.NotServed("fewshot_split", root["fewshot_split"],
+                            "lm-eval's random draws are not; set fewshot_config.sampler: first_n");
+  }
+  if (const YAML::Node shots = root["num_fewshot"]; shots.IsDefined()) {
+    int value = -1;
+    if (!YAML::convert<int>::decode(shots, value) || value < 0 || value > kMostFewShot) {
+      return reader.Error("num_fewshot", shots, absl::StrCat("must be 0 to ", kMostFewShot));
+    }
+    if (value > 0 && task->fewshot_split.empty()) {
+      return reader.Error("num_fewshot", shots, "must be 0 without fewshot_split");
+    }
+    task->num_fewshot = value;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
+  HC_RETURN_IF_ERROR(reader.String(root, "description", &task->description));
+  HC_RETURN_IF_ERROR(reader.String(root, "doc_to_text", &task->doc_to_text));
+  HC_RETURN_IF_ERROR(reader.String(root, "doc_to_target", &task->doc_to_target));
+  HC_RETURN_IF_ERROR(reader.String(root, "target_delimiter", &task->target_delimiter));
+  HC_RETURN_IF_ERROR(reader.String(root, "fewshot_delimiter", &task->fewshot_delimiter));
+  if (task->doc_to_text.empty()) {
+    return reader.Error("doc_to_text", root["doc_to_text"], "is required");
+  }
+  if (task->doc_to_target.empty()) {
+    return reader.Error("doc_to_target", root["doc_to_target"], "is required");
+  }
+  const YAML::Node choices = root["doc_to_choice"];
+  if (choices.IsDefined() && choices.IsScalar()) {
+    std::string text;
+    HC_RETURN_IF_ERROR(reader.String(root, "doc_to_choice", &text));
+    const bool one_expression = text.starts_with("{{") && text.ends_with("}}") &&
+                                text.find("{{", 2) == std::string::npos &&
+                                text.find("}}") == text.size() - 2;
+    if (!one_expression) {
+      return reader.Error("doc_to_choice", choices,
+                          "must be a list of templates, or one {{ expression }} that is a list");
+    }
+    task->doc_to_choice = {text};
+    task->doc_to_choice_is_list_template = true;
+    return absl::OkStatus();
+  }
+  HC_RETURN_IF_ERROR(reader.Strings(root, "doc_to_choice", &task->doc_to_choice));
+  if (task->doc_to_choice.size() < 2 || task->doc_to_choice.size() > 32) {
+    return reader.Error("doc_to_choice", choices, "must be 2 to 32 choices");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseMetrics(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
+  const YAML::Node list = root["metric_list"];
+  if (!list.IsDefined()) {
+    task->metrics = {"acc"};
+    return absl::OkStatus();
+  }
+  if (!list.IsSequence() || list.size() == 0) {
+    return reader.Error("metric_list", list, "must be a list of metrics");
+  }
+  const std::vector<std::string> allowed = {"metric", "aggregation", "higher_is_better"};
+  for (const YAML::Node& entry : list) {
+    if (!entry.IsMap()) return reader.Error("metric_list", entry, "must be a list of maps");
+    HC_RETURN_IF_ERROR(reader.Keys(entry, "metric_list.", allowed));
+    std::string metric;
+    std::string aggregation = "mean";
+    HC_RETURN_IF_ERROR(reader.String(entry, "metric", &metric));
+    HC_RETURN_IF_ERROR(reader.String(entry, "aggregation", &aggregation));
+    if (metric != "acc" && metric != "acc_norm") {
+      return reader.NotServed("metric_list.metric", entry["metric"], "allowed: acc, acc_norm");
+    }
+    if (aggregation != "mean") {
+      return reader.NotServed("metric_list.aggregation", entry["aggregation"], "allowed: mean");
+    }
+    if (!Contains(task->metrics, metric)) task->metrics.push_back(metric);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseSplits(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+  if (!node.IsDefined() || !node.IsMap() || node.size() == 0) {
+    return reader.Error("headcount.splits", node, "must map each split to a file pattern");
+  }
+  const bool has_subtasks = task->discover_subtasks || !task->subtasks.empty();
+  for (const auto& entry : node) {
+    const std::string split = entry.first.Scalar();
+    const std::string key = "headcount.splits." + split;
+    const std::string pattern = entry.second.IsScalar() ? entry.second.Scalar() : "";
+    const fs::path path(pattern);
+    if (pattern.empty() || path.is_absolute() ||
+        std::any_of(path.begin(), path.end(), [](const fs::path& p) { return p == ".."; })) {
+      return reader.Error(key, entry.second, "must be a path below the data folder");
+    }
+    const size_t at = pattern.find("{subtask}");
+    if (has_subtasks != (at != std::string::npos)) {
+      return reader.Error(key, entry.second,
+                          has_subtasks ? "must name {subtask}"
+                                       : "names {subtask}, but there is "
+                                         "no headcount.subtasks");
+    }
+    if (has_subtasks && (pattern.find("{subtask}", at + 1) != std::string::npos ||
+                         path.filename().string().find("{subtask}") == std::string::npos)) {
+      return reader.Error(key, entry.second, "must name {subtask} once, in the file's name");
+    }
+    task->splits[split] = pattern;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseData(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+  if (!node.IsDefined() || !node.IsMap()) {
+    return reader.Error("headcount", node, "must be a map that says where the rows lie");
+  }
+  HC_RETURN_IF_ERROR(reader.Keys(node, "headcount.", kHeadcountKeys));
+  task->title = task->task;
+  std::string format = "jsonl";
+  HC_RETURN_IF_ERROR(reader.String(node, "title", &task->title));
+  HC_RETURN_IF_ERROR(reader.String(node, "data", &task->data));
+  HC_RETURN_IF_ERROR(reader.String(node, "format", &format));
+  HC_RETURN_IF_ERROR(reader.Strings(node, "columns", &task->columns));
+  if (task->data.empty()) return reader.Error("headcount.data", node["data"], "is required");
+  const bool beside = task->data.starts_with("./");
+  if ((!beside && !CheckResourceId("headcount.data", task->data).ok()) ||
+      task->data.find("..") != std::string::npos) {
+    return reader.Error("headcount.data", node["data"],
+                        "must be a name of the configuration's `data`, or ./folder");
+  }
+  if (format != "csv" && format != "jsonl") {
+    return reader.Error("headcount.format", node["format"], "must be csv or jsonl");
+  }
+  task->format = format == "csv" ? FileFormat::kCsv : FileFormat::kJsonl;
+  if ((task->format == FileFormat::kCsv) == task->columns.empty()) {
+    return reader.Error("headcount.columns", node["columns"],
+                        "must name the columns of csv files, and of those only");
+  }
+  if (const YAML::Node subtasks = node["subtasks"]; subtasks.IsDefined()) {
+    if (subtasks.IsScalar() && subtasks.Scalar() == "discover") {
+      task->discover_subtasks = true;
+    } else {
+      if (!subtasks.IsSequence() || subtasks.size() == 0) {
+        return reader.Error("headcount.subtasks", subtasks, "must be `discover` or a list");
+      }
+      HC_RETURN_IF_ERROR(reader.Strings(node, "subtasks", &task->subtasks));
+      for (const std::string& subtask : task->subtasks) {
+        if (!CheckResourceId("headcount.subtasks", subtask).ok()) {
+          return reader.Error("headcount.subtasks", subtasks,
+                              absl::StrCat("\"", subtask, "\" must be letters, digits, . _ -"));
+        }
+      }
+    }
+  }
+  return ParseSplits(reader, node["splits"], task);
+}
+
+absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string& file) {
+  const Reader reader(file);
+  const YAML::Node root = YAML::Load(yaml);
+  if (!root.IsMap()) return reader.Error("task", root, "a task file must be a map of keys");
+  for (const std::string& key : kNotServed) {
+    if (root[key].IsDefined()) return reader.NotServed(key, root[key], "leave the key out");
+  }
+  std::vector<std::string> known = kKeys;
+  known.insert(known.end(), kWithoutEffect.begin(), kWithoutEffect.end());
+  HC_RETURN_IF_ERROR(reader.Keys(root, "", known));
+
+  TaskDefinition task;
+  task.file = file;
+  task.folder = fs::path(file).parent_path().string();
+  task.digest = Sha256Hex(yaml);
+  HC_RETURN_IF_ERROR(reader.String(root, "task", &task.task));
+  if (absl::Status status = CheckResourceId("task", task.task); !status.ok()) {
+    return Annotate(status, file);
+  }
+  std::string output_type = "multiple_choice";
+  HC_RETURN_IF_ERROR(reader.String(root, "output_type", &output_type));
+  if (output_type != "multiple_choice") {
+    return reader.NotServed("output_type", root["output_type"], "allowed: multiple_choice");
+  }
+  HC_RETURN_IF_ERROR(ParseData(reader, root["headcount"], &task));
+  HC_RETURN_IF_ERROR(reader.String(root, "validation_split", &task.test_split));
+  HC_RETURN_IF_ERROR(reader.String(root, "test_split", &task.test_split));
+  HC_RETURN_IF_ERROR(ParseFewShot(reader, root, &task));
+  if (!task.splits.contains(task.test_split)) {
+    return reader.Error("test_split", root["test_split"],
+                        "must be one of headcount.splits, as is validation_split without it");
+  }
+  if (!task.fewshot_split.empty() && !task.splits.contains(task.fewshot_split)) {
+    return reader.Error("fewshot_split", root["fewshot_split"], "must be one of headcount.splits");
+  }
+  HC_RETURN_IF_ERROR(ParseTemplates(reader, root, &task));
+  HC_RETURN_IF_ERROR(ParseMetrics(reader, root, &task));
+  return task;
+}
+
+}  // namespace
+
+absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,
+                                                   const std::string& file) {
+  try {
+    return Parse(yaml, file);
+  } catch (const YAML::Exception& e) {
+    return WithReason(absl::InvalidArgumentError(absl::StrCat(file, ": ", e.what())),
+                      "BAD_TASK_FILE");
+  }
+}
+
+TaskSet LoadTaskDefinitions(const std::vector<std::string>& folders) {
+  TaskSet set;
+  for (const std::string& folder : folders) {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      if (it->path().extension() == ".yaml") files.push_back(it->path().string());
+    }
+    if (error) {
+      set.problems[folder] =
+          absl::NotFoundError(absl::StrCat("task folder ", folder, ": ", error.message()));
+      continue;
+    }
+    std::sort(files.begin(), files.end());
+    std::map<std::string, std::string> seen;  // within this folder
+    for (const std::string& file : files) {
+      auto text = ReadFile(file, kLargestTaskFile);
+      auto task = text.ok() ? ParseTaskDefinition(*text, file)
+                            : absl::StatusOr<TaskDefinition>(text.status());
+      if (task.ok()) {
+        if (auto [first, added] = seen.try_emplace(task->task, file); !added) {
+          task = WithReason(
+              absl::InvalidArgumentError(absl::StrCat(file, ": task: \"", task->task,
+                                                      "\" is defined by ", first->second, " too")),
+              "BAD_TASK_FILE");
+        }
+      }
+      if (task.ok()) {
+        const std::string name = task->task;
+        set.tasks.insert_or_assign(name, *std::move(task));
+      } else {
+        set.problems[file] = task.status();
+      }
+    }
+  }
+  return set;
+}
+
+}  // namespace headcount::tasks

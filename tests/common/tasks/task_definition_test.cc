@@ -1,0 +1,209 @@
+// Task files: what is read, and that every mistake is refused with file, key, value and what is
+// allowed.
+
+#include "common/tasks/task_definition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace headcount::tasks {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+constexpr char kGood[] = R"(task: quiz
+output_type: multiple_choice
+dataset_path: somebody/quiz
+test_split: test
+fewshot_split: dev
+fewshot_config: {sampler: first_n}
+num_fewshot: 2
+description: "About {{subtask}}.\n\n"
+doc_to_text: "{{question.strip()}}\nAnswer:"
+doc_to_choice: ["A", "B"]
+doc_to_target: "{{answer}}"
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+  - metric: acc_norm
+headcount:
+  title: A quiz
+  data: quiz
+  format: csv
+  columns: [question, A, B, answer]
+  splits:
+    test: "test/{subtask}_test.csv"
+    dev: "dev/{subtask}_dev.csv"
+  subtasks: discover
+)";
+
+std::string With(std::string from, const std::string& to) {
+  std::string text = kGood;
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+class TaskFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(::testing::TempDir()) /
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void Write(const std::string& name, const std::string& text) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  fs::path root_;
+};
+
+TEST(TaskDefinition, ReadsEveryKey) {
+  const auto task = ParseTaskDefinition(kGood, "/tasks/quiz.yaml");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->task, "quiz");
+  EXPECT_EQ(task->title, "A quiz");
+  EXPECT_EQ(task->data, "quiz");
+  EXPECT_EQ(task->format, FileFormat::kCsv);
+  EXPECT_THAT(task->columns, ElementsAre("question", "A", "B", "answer"));
+  EXPECT_TRUE(task->discover_subtasks);
+  EXPECT_EQ(task->test_split, "test");
+  EXPECT_EQ(task->fewshot_split, "dev");
+  EXPECT_EQ(task->num_fewshot, 2);
+  EXPECT_EQ(task->description, "About {{subtask}}.\n\n");
+  EXPECT_EQ(task->doc_to_text, "{{question.strip()}}\nAnswer:");
+  EXPECT_THAT(task->doc_to_choice, ElementsAre("A", "B"));
+  EXPECT_FALSE(task->doc_to_choice_is_list_template);
+  EXPECT_EQ(task->target_delimiter, " ");
+  EXPECT_EQ(task->fewshot_delimiter, "\n\n");
+  EXPECT_THAT(task->metrics, ElementsAre("acc", "acc_norm"));
+  EXPECT_EQ(task->folder, "/tasks");
+  EXPECT_EQ(task->digest.size(), 64u);
+}
+
+TEST(TaskDefinition, DefaultsAreThoseOfTheHarness) {
+  const auto task = ParseTaskDefinition(R"(task: t
+validation_split: valid
+doc_to_text: q
+doc_to_choice: "{{ [sol1, sol2] }}"
+doc_to_target: label
+headcount: {data: ./rows, splits: {valid: valid.jsonl}}
+)",
+                                        "t.yaml");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->test_split, "valid");
+  EXPECT_EQ(task->format, FileFormat::kJsonl);
+  EXPECT_TRUE(task->doc_to_choice_is_list_template);
+  EXPECT_EQ(task->description, "");
+  EXPECT_EQ(task->num_fewshot, 0);
+  EXPECT_THAT(task->metrics, ElementsAre("acc"));
+  EXPECT_EQ(task->title, "t");
+}
+
+TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
+  struct Case {
+    const char* from;
+    const char* to;
+    absl::StatusCode code;
+    const char* key;
+    const char* says;
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  const auto unimplemented = absl::StatusCode::kUnimplemented;
+  const Case cases[] = {
+      {"num_fewshot: 2", "num_fewshots: 2", invalid, "num_fewshots", "unknown key; allowed"},
+      {"num_fewshot: 2", "num_fewshot: 101", invalid, "num_fewshot", "0 to 100"},
+      {"num_fewshot: 2", "num_fewshot: -1", invalid, "num_fewshot", "0 to 100"},
+      {"num_fewshot: 2", "num_fewshot: 2\nnum_fewshot: 3", invalid, "num_fewshot", "twice"},
+      {"first_n}", "random}", unimplemented, "fewshot_config.sampler", "allowed: first_n"},
+      {"fewshot_config: {sampler: first_n}", "", unimplemented, "fewshot_split", "first_n"},
+      {"fewshot_split: dev", "fewshot_split: nowhere", invalid, "fewshot_split", "splits"},
+      {"test_split: test", "test_split: nowhere", invalid, "test_split", "splits"},
+      {"multiple_choice", "generate_until", unimplemented, "output_type", "multiple_choice"},
+      {"metric: acc\n", "metric: brier\n", unimplemented, "metric_list.metric", "acc_norm"},
+      {"aggregation: mean", "aggregation: median", unimplemented, "aggregation", "mean"},
+      {"task: quiz", "task: ../quiz", invalid, "task", "../quiz"},
+      {"task: quiz", "filter_list: []\ntask: quiz", unimplemented, "filter_list", "leave"},
+      {"doc_to_text: \"{{question.strip()}}\\nAnswer:\"", "doc_to_text: !function utils.text",
+       invalid, "doc_to_text", "!function is refused"},
+      {"[\"A\", \"B\"]", "[\"A\"]", invalid, "doc_to_choice", "2 to 32"},
+      {"[\"A\", \"B\"]", "\"{{a}}{{b}}\"", invalid, "doc_to_choice", "one {{ expression }}"},
+      {"format: csv", "format: parquet", invalid, "headcount.format", "csv or jsonl"},
+      {"format: csv", "format: jsonl", invalid, "headcount.columns", "csv"},
+      {"  data: quiz\n", "", invalid, "headcount.data", "required"},
+      {"data: quiz", "data: /etc", invalid, "headcount.data", "./folder"},
+      {"data: quiz", "data: ./../etc", invalid, "headcount.data", "./folder"},
+      {"test/{subtask}_test.csv", "../{subtask}.csv", invalid, "headcount.splits.test", "below"},
+      {"test/{subtask}_test.csv", "test.csv", invalid, "headcount.splits.test", "{subtask}"},
+      {"test/{subtask}_test.csv", "{subtask}/t.csv", invalid, "headcount.splits.test", "name"},
+      {"subtasks: discover", "subtasks: [a/b]", invalid, "headcount.subtasks", "a/b"},
+      {"subtasks: discover", "extra: 1", invalid, "headcount.extra", "unknown key"},
+      {"task: quiz", "task: [", invalid, "quiz.yaml", "line"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(c.from) + " -> " + c.to);
+    const auto task = ParseTaskDefinition(With(c.from, c.to), "quiz.yaml");
+    ASSERT_FALSE(task.ok());
+    EXPECT_EQ(task.status().code(), c.code) << task.status();
+    const std::string message(task.status().message());
+    EXPECT_THAT(message, HasSubstr("quiz.yaml"));
+    EXPECT_THAT(message, HasSubstr(c.key));
+    EXPECT_THAT(message, HasSubstr(c.says));
+  }
+}
+
+TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {
+  Write("a/quiz.yaml", kGood);
+  Write("a/bad.yaml", "task: bad\n");
+  Write("a/twin.yaml", kGood);
+  Write("a/notes.txt", "not a task");
+  Write("b/quiz.yaml", With("A quiz", "Another quiz"));
+  const TaskSet set = LoadTaskDefinitions(
+      {(root_ / "a").string(), (root_ / "b").string(), (root_ / "none").string()});
+  ASSERT_EQ(set.tasks.size(), 1u);
+  EXPECT_EQ(set.tasks.at("quiz").title, "Another quiz");
+  ASSERT_EQ(set.problems.size(), 3u);
+  EXPECT_THAT(std::string(set.problems.at((root_ / "a/twin.yaml").string()).message()),
+              HasSubstr("quiz.yaml too"));
+  EXPECT_TRUE(absl::IsNotFound(set.problems.at((root_ / "none").string())));
+}
+
+TEST_F(TaskFolder, FindsDataAndSubtasks) {
+  auto task = ParseTaskDefinition(kGood, (root_ / "quiz.yaml").string());
+  ASSERT_TRUE(task.ok()) << task.status();
+  const auto missing = DataFolder(*task, {});
+  EXPECT_TRUE(absl::IsNotFound(missing.status()));
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("data.quiz"));
+  const std::string folder = (root_ / "rows").string();
+  EXPECT_TRUE(absl::IsNotFound(DataFolder(*task, {{"quiz", folder}}).status()));
+
+  Write("rows/test/zoology_test.csv", "");
+  Write("rows/test/algebra_test.csv", "");
+  Write("rows/test/_test.csv", "");
+  Write("rows/test/readme.md", "");
+  const auto found = DataFolder(*task, {{"quiz", folder}});
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto subtasks = ListSubtasks(*task, *found);
+  ASSERT_TRUE(subtasks.ok()) << subtasks.status();
+  EXPECT_THAT(*subtasks, ElementsAre("algebra", "zoology"));
+
+  task->data = "./rows";
+  EXPECT_EQ(*DataFolder(*task, {}), folder);
+  task->discover_subtasks = false;
+  EXPECT_THAT(*ListSubtasks(*task, folder), IsEmpty());
+  task->discover_subtasks = true;
+  fs::remove_all(root_ / "rows/test");
+  EXPECT_TRUE(absl::IsNotFound(ListSubtasks(*task, folder).status()));
+}
+
+}  // namespace
+}  // namespace headcount::tasks
