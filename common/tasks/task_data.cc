@@ -15,27 +15,21 @@ namespace fs = std::filesystem;
 
 absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,
                                        const std::map<std::string, std::string>& data) {
-  std::string folder;
-  if (task.data.starts_with("./")) {
-    folder = (fs::path(task.folder) / task.data.substr(2)).string();
-  } else {
-    const auto found = data.find(task.data);
-    if (found == data.end()) {
-      return WithReason(
-          absl::NotFoundError(absl::StrCat("task ", task.task, ": its rows are the data set \"",
-                                           task.data, "\"; set data.", task.data,
-                                           " in the configuration to the folder that holds it")),
-          "DATA_NOT_CONFIGURED");
-    }
-    folder = found->second;
-  }
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    return WithReason(absl::NotFoundError(absl::StrCat("task ", task.task, ": data folder ", folder,
-                                                       " is not there (data.", task.data, ")")),
+  if (const auto configured = data.find(task.data); configured != data.end()) {
+    if (fs::is_directory(configured->second, error)) return configured->second;
+    return WithReason(absl::NotFoundError(absl::StrCat("task ", task.task, ": data.", task.data,
+                                                       " of the configuration: folder ",
+                                                       configured->second, " is not there")),
                       "DATA_NOT_FOUND");
   }
-  return folder;
+  const std::string beside = (fs::path(task.folder) / "data" / task.data).string();
+  if (fs::is_directory(beside, error)) return beside;
+  return WithReason(
+      absl::NotFoundError(absl::StrCat("task ", task.task, ": its rows are the data set \"",
+                                       task.data, "\"; set data.", task.data,
+                                       " in the configuration to the folder that holds it")),
+      "DATA_NOT_CONFIGURED");
 }
 
 absl::StatusOr<std::vector<std::string>> ListSubtasks(const TaskDefinition& task,
@@ -47,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> ListSubtasks(const TaskDefinition& task
   }
   // The parser made sure that the pattern names {subtask} once, in its last component.
   constexpr std::string_view kSubtask = "{subtask}";
-  const fs::path pattern = fs::path(data_folder) / task.splits.at(task.test_split);
+  const fs::path pattern = fs::path(data_folder) / task.subtask_pattern;
   const std::string name = pattern.filename().string();
   const size_t at = name.find(kSubtask);
   const std::string before = name.substr(0, at);

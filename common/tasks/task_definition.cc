@@ -211,6 +211,50 @@ absl::Status ParseMetrics(const Reader& reader, const YAML::Node& root, TaskDefi
   return absl::OkStatus();
 }
 
+// A path below the data folder, with {subtask} in the file's name exactly where there are subtasks.
+absl::Status CheckPattern(const Reader& reader, const std::string& key, const YAML::Node& node,
+                          bool has_subtasks) {
+  const std::string pattern = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
+  const fs::path path(pattern);
+  if (pattern.empty() || path.is_absolute() ||
+      std::any_of(path.begin(), path.end(), [](const fs::path& p) { return p == ".."; })) {
+    return reader.Error(key, node, "must be a path below the data folder");
+  }
+  const size_t at = pattern.find("{subtask}");
+  if (!has_subtasks && at != std::string::npos) {
+    return reader.Error(key, node, "names {subtask}, but there is no headcount.subtasks");
+  }
+  if (has_subtasks &&
+      (at == std::string::npos || pattern.find("{subtask}", at + 1) != std::string::npos ||
+       path.filename().string().find("{subtask}") == std::string::npos)) {
+    return reader.Error(key, node, "must name {subtask} once, in the file's name");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseSubtasks(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+  const std::string key = "headcount.subtasks";
+  if (node.IsMap()) {
+    const std::vector<std::string> allowed = {"pattern"};
+    HC_RETURN_IF_ERROR(reader.Keys(node, key + ".", allowed));
+    HC_RETURN_IF_ERROR(CheckPattern(reader, key + ".pattern", node["pattern"], true));
+    task->discover_subtasks = true;
+    task->subtask_pattern = node["pattern"].Scalar();
+    return absl::OkStatus();
+  }
+  if (!node.IsSequence() || node.size() == 0) {
+    return reader.Error(key, node, "must be a list, or {pattern: ...}");
+  }
+  for (const YAML::Node& item : node) {
+    if (!item.IsScalar() || !CheckResourceId(key, item.Scalar()).ok()) {
+      return reader.Error(key, item, "must be a name (letters, digits, . _ -)");
+    }
+    if (Contains(task->subtasks, item.Scalar())) return reader.Error(key, item, "is given twice");
+    task->subtasks.push_back(item.Scalar());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseSplits(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
   if (!node.IsDefined() || !node.IsMap() || node.size() == 0) {
     return reader.Error("headcount.splits", node, "must map each split to a file pattern");
@@ -218,25 +262,9 @@ absl::Status ParseSplits(const Reader& reader, const YAML::Node& node, TaskDefin
   const bool has_subtasks = task->discover_subtasks || !task->subtasks.empty();
   for (const auto& entry : node) {
     const std::string split = entry.first.Scalar();
-    const std::string key = "headcount.splits." + split;
-    const std::string pattern = entry.second.IsScalar() ? entry.second.Scalar() : "";
-    const fs::path path(pattern);
-    if (pattern.empty() || path.is_absolute() ||
-        std::any_of(path.begin(), path.end(), [](const fs::path& p) { return p == ".."; })) {
-      return reader.Error(key, entry.second, "must be a path below the data folder");
-    }
-    const size_t at = pattern.find("{subtask}");
-    if (has_subtasks != (at != std::string::npos)) {
-      return reader.Error(key, entry.second,
-                          has_subtasks ? "must name {subtask}"
-                                       : "names {subtask}, but there is "
-                                         "no headcount.subtasks");
-    }
-    if (has_subtasks && (pattern.find("{subtask}", at + 1) != std::string::npos ||
-                         path.filename().string().find("{subtask}") == std::string::npos)) {
-      return reader.Error(key, entry.second, "must name {subtask} once, in the file's name");
-    }
-    task->splits[split] = pattern;
+    HC_RETURN_IF_ERROR(
+        CheckPattern(reader, "headcount.splits." + split, entry.second, has_subtasks));
+    task->splits[split] = entry.second.Scalar();
   }
   return absl::OkStatus();
 }
@@ -253,11 +281,10 @@ absl::Status ParseData(const Reader& reader, const YAML::Node& node, TaskDefinit
   HC_RETURN_IF_ERROR(reader.String(node, "format", &format));
   HC_RETURN_IF_ERROR(reader.Strings(node, "columns", &task->columns));
   if (task->data.empty()) return reader.Error("headcount.data", node["data"], "is required");
-  const bool beside = task->data.starts_with("./");
-  if ((!beside && !CheckResourceId("headcount.data", task->data).ok()) ||
-      task->data.find("..") != std::string::npos) {
+  if (!CheckResourceId("headcount.data", task->data).ok()) {
     return reader.Error("headcount.data", node["data"],
-                        "must be a name of the configuration's `data`, or ./folder");
+                        "must be a name (letters, digits, . _ -): a key of the configuration's "
+                        "`data`");
   }
   if (format != "csv" && format != "jsonl") {
     return reader.Error("headcount.format", node["format"], "must be csv or jsonl");
@@ -268,20 +295,7 @@ absl::Status ParseData(const Reader& reader, const YAML::Node& node, TaskDefinit
                         "must name the columns of csv files, and of those only");
   }
   if (const YAML::Node subtasks = node["subtasks"]; subtasks.IsDefined()) {
-    if (subtasks.IsScalar() && subtasks.Scalar() == "discover") {
-      task->discover_subtasks = true;
-    } else {
-      if (!subtasks.IsSequence() || subtasks.size() == 0) {
-        return reader.Error("headcount.subtasks", subtasks, "must be `discover` or a list");
-      }
-      HC_RETURN_IF_ERROR(reader.Strings(node, "subtasks", &task->subtasks));
-      for (const std::string& subtask : task->subtasks) {
-        if (!CheckResourceId("headcount.subtasks", subtask).ok()) {
-          return reader.Error("headcount.subtasks", subtasks,
-                              absl::StrCat("\"", subtask, "\" must be letters, digits, . _ -"));
-        }
-      }
-    }
+    HC_RETURN_IF_ERROR(ParseSubtasks(reader, subtasks, task));
   }
   return ParseSplits(reader, node["splits"], task);
 }

@@ -15,11 +15,11 @@
 //   metric_list: [{metric: acc}, {metric: acc_norm}]
 //   headcount:
 //     title: what people read in the list of tasks
-//     data: mmlu                     # key of the config's `data`, or "./folder" beside this file
+//     data: mmlu                     # key of the config's `data`; without it, ./data/mmlu
 //     format: csv                    # or jsonl
 //     columns: [question, A, B, C, D, answer]      # csv only: the files have no header line
 //     splits: {test: "test/{subtask}_test.csv", dev: "dev/{subtask}_dev.csv"}
-//     subtasks: discover             # or a list; absent: the task has none
+//     subtasks: {pattern: "test/{subtask}_test.csv"}  # or a list; absent: the task has none
 //
 // Keys of lm-eval that say where Hugging Face keeps the rows, and metadata, are accepted and have
 // no effect. Errors: INVALID_ARGUMENT naming file, key, value and what is allowed, also for an
@@ -47,12 +47,13 @@ struct TaskDefinition {
 
   // Where the rows lie: file patterns below the data folder; "{subtask}" stands for the subtask.
   std::string
-      data;  // data-set name, a key of the config's `data`, or "./folder" beside the task file
+      data;  // data-set name: a key of the config's `data`, else data/<name> beside the file
   FileFormat format = FileFormat::kJsonl;
   std::vector<std::string> columns;           // CSV without a header line
   std::map<std::string, std::string> splits;  // split -> pattern
   std::vector<std::string> subtasks;  // empty: the task has none, unless `discover_subtasks`
-  bool discover_subtasks = false;     // subtasks are the files that match the test split's pattern
+  bool discover_subtasks = false;     // subtasks are what `subtask_pattern` finds
+  std::string subtask_pattern;        // "{subtask}" once, in the file's name
 
   std::string test_split;
   std::string fewshot_split;  // empty: test_split's rows cannot be used, few-shot is refused
@@ -84,8 +85,8 @@ struct TaskSet {
 };
 TaskSet LoadTaskDefinitions(const std::vector<std::string>& folders);
 
-// The folder of a task's rows: `data` beside the file, or from the config's map. NOT_FOUND naming
-// the key to configure.
+// The folder of a task's rows: from the config's map, else data/<name> beside the task file.
+// NOT_FOUND naming the key to configure.
 absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,
                                        const std::map<std::string, std::string>& data);
 

@@ -41,7 +41,7 @@ headcount:
   splits:
     test: "test/{subtask}_test.csv"
     dev: "dev/{subtask}_dev.csv"
-  subtasks: discover
+  subtasks: {pattern: "test/{subtask}_test.csv"}
 )";
 
 std::string With(std::string from, const std::string& to) {
@@ -96,7 +96,7 @@ validation_split: valid
 doc_to_text: q
 doc_to_choice: "{{ [sol1, sol2] }}"
 doc_to_target: label
-headcount: {data: ./rows, splits: {valid: valid.jsonl}}
+headcount: {data: rows, splits: {valid: valid.jsonl}}
 )",
                                         "t.yaml");
   ASSERT_TRUE(task.ok()) << task.status();
@@ -140,13 +140,21 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
       {"format: csv", "format: parquet", invalid, "headcount.format", "csv or jsonl"},
       {"format: csv", "format: jsonl", invalid, "headcount.columns", "csv"},
       {"  data: quiz\n", "", invalid, "headcount.data", "required"},
-      {"data: quiz", "data: /etc", invalid, "headcount.data", "./folder"},
-      {"data: quiz", "data: ./../etc", invalid, "headcount.data", "./folder"},
-      {"test/{subtask}_test.csv", "../{subtask}.csv", invalid, "headcount.splits.test", "below"},
-      {"test/{subtask}_test.csv", "test.csv", invalid, "headcount.splits.test", "{subtask}"},
-      {"test/{subtask}_test.csv", "{subtask}/t.csv", invalid, "headcount.splits.test", "name"},
-      {"subtasks: discover", "subtasks: [a/b]", invalid, "headcount.subtasks", "a/b"},
-      {"subtasks: discover", "extra: 1", invalid, "headcount.extra", "unknown key"},
+      {"data: quiz", "data: /etc", invalid, "headcount.data", "a key of"},
+      {"data: quiz", "data: ..", invalid, "headcount.data", "a key of"},
+      {"test: \"test/{subtask}_test.csv", "test: \"../{subtask}.csv", invalid,
+       "headcount.splits.test", "below"},
+      {"test: \"test/{subtask}_test.csv", "test: \"test.csv", invalid, "headcount.splits.test",
+       "{subtask}"},
+      {"test: \"test/{subtask}_test.csv", "test: \"{subtask}/t.csv", invalid,
+       "headcount.splits.test", "name"},
+      {"{pattern: \"test/{subtask}_test.csv\"}", "[a/b]", invalid, "headcount.subtasks", "a/b"},
+      {"{pattern: \"test/{subtask}_test.csv\"}", "[a, a]", invalid, "headcount.subtasks", "twice"},
+      {"{pattern: \"test/{subtask}_test.csv\"}", "discover", invalid, "headcount.subtasks", "list"},
+      {"{pattern: \"test", "{patern: \"test", invalid, "headcount.subtasks.patern", "pattern"},
+      {"  subtasks: {pattern: \"test/{subtask}_test.csv\"}\n", "", invalid, "headcount.splits",
+       "no headcount.subtasks"},
+      {"  format: csv", "  extra: 1\n  format: csv", invalid, "headcount.extra", "unknown key"},
       {"task: quiz", "task: [", invalid, "quiz.yaml", "line"},
   };
   for (const Case& c : cases) {
@@ -159,6 +167,14 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
     EXPECT_THAT(message, HasSubstr(c.key));
     EXPECT_THAT(message, HasSubstr(c.says));
   }
+}
+
+TEST(TaskDefinition, ShippedTasksParse) {
+  const TaskSet set = LoadTaskDefinitions({"tasks"});  // tests run in the repository's root
+  for (const auto& [file, why] : set.problems) ADD_FAILURE() << file << ": " << why;
+  EXPECT_TRUE(set.tasks.contains("mmlu"));
+  EXPECT_TRUE(set.tasks.contains("piqa"));
+  EXPECT_TRUE(set.tasks.contains("everyday"));
 }
 
 TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {
@@ -196,8 +212,8 @@ TEST_F(TaskFolder, FindsDataAndSubtasks) {
   ASSERT_TRUE(subtasks.ok()) << subtasks.status();
   EXPECT_THAT(*subtasks, ElementsAre("algebra", "zoology"));
 
-  task->data = "./rows";
-  EXPECT_EQ(*DataFolder(*task, {}), folder);
+  Write("data/quiz/rows.jsonl", "");
+  EXPECT_EQ(*DataFolder(*task, {}), (root_ / "data/quiz").string());
   task->discover_subtasks = false;
   EXPECT_THAT(*ListSubtasks(*task, folder), IsEmpty());
   task->discover_subtasks = true;
