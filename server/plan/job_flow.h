@@ -1,0 +1,97 @@
+// Moves a job through its life: adds the next stage when the one before is complete, streams curve
+// points, ends the job. It decides by what is stored alone, so it can be called at any time, by
+// anyone, as often as one likes; it does the next due thing and whatever follows from it.
+//
+// Called after CreateJob, CancelJob and ResumeJob (Advance), after every stored unit (UnitStored),
+// after a lease of a job that is being cancelled ended (Advance), and once at start-up (ResumeAll).
+// Planning an ablate stage reads every stored score and can take seconds: FlowRunner calls it from
+// a thread of its own.
+//
+// Thread-safe; calls for one job run one after the other. Errors: what keeps a job from being
+// planned fails the job and is OK here; a store that is not available is returned and the call can
+// be repeated.
+
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "headcount/v1/job.pb.h"
+#include "headcount/v1/storage.pb.h"
+#include "server/plan/job_catalog.h"
+#include "server/plan/planners.h"
+#include "server/store/artifact_store.h"
+#include "server/store/job_store.h"
+
+namespace headcount::plan {
+
+struct JobFlowOptions {
+  int samples_per_unit = 32;
+  int rules_per_unit = 4;
+  std::string server_version;  // into each job's provenance
+};
+
+class JobFlow {
+ public:
+  // Nothing is owned; all must outlive the flow.
+  JobFlow(store::JobStore& jobs, store::ArtifactStore& artifacts, const JobCatalog& catalog,
+          ThresholdsFn thresholds, JobFlowOptions options);
+  ~JobFlow();
+
+  // Called when a job got a stage or changed its state, outside any lock. Set before use.
+  void SetListener(std::function<void(const std::string& job)> listener);
+
+  absl::Status Advance(const std::string& job);
+  // Advance for the common case: it looks only at the curves that this unit belongs to.
+  absl::Status UnitStored(const std::string& job, store::Stage stage, int64_t unit);
+  // Advances every job that has not ended. The first error, after having tried all.
+  absl::Status ResumeAll();
+
+ private:
+  struct StoredUnit {
+    store::Stage stage;
+    int64_t unit;
+  };
+
+  absl::Status Run(const std::string& name, std::optional<StoredUnit> stored);
+  absl::StatusOr<bool> Step(const std::string& name);
+  absl::StatusOr<bool> PlanNext(const v1::Job& job, const Planner& planner,
+                                const std::vector<store::StageRecord>& stages);
+  absl::StatusOr<std::optional<std::string>> PreparedBefore(const v1::Job& job,
+                                                            const v1::Workload& workload);
+  void RememberManifest(const v1::Job& job, const v1::Workload& workload,
+                        const std::string& digest);
+  absl::StatusOr<bool> AddStage(const v1::Job& job, store::Stage stage, v1::StagePlan plan,
+                                const std::string& manifest_digest);
+  absl::StatusOr<bool> End(const v1::Job& job, v1::Job::State to, const std::string& reason,
+                           const absl::Status& error);
+  absl::Status AppendCurvePoints(const std::string& job, const store::StageRecord& stage,
+                                 std::optional<int64_t> unit);
+  std::mutex& LockOf(const std::string& job);
+
+  store::JobStore& jobs_;
+  store::ArtifactStore& artifacts_;
+  const JobCatalog& catalog_;
+  const ThresholdsFn thresholds_;
+  const JobFlowOptions options_;
+  std::function<void(const std::string&)> listener_;
+
+  std::array<std::mutex, 64> locks_;  // by hash of the job's name
+  std::mutex mutex_;                  // guards what follows
+  // Curve points that are known to be stored: (job, shown rule) -> eighths. Saves a transaction a
+  // rule and unit; the store's once_key decides.
+  std::map<std::pair<std::string, int>, int> eighths_;
+  // The key a job's prepare stage was planned under; a manifest is kept for other jobs only when
+  // its files are still the same afterwards.
+  std::map<std::string, std::string> prepare_keys_;
+};
+
+}  // namespace headcount::plan

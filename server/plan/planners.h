@@ -1,0 +1,65 @@
+// The job kinds: for each, which stages it has and how a stage is planned once the stages before it
+// are complete. A new kind is one file that defines a planner and one line in planners.cc.
+//
+// Every kind starts with the prepare stage; planners name only what comes after it. A planner holds
+// no state: everything it needs is in its input, so planning the same stage twice gives the same
+// plan. Thread-safe. Errors of Plan fail the job and are shown to its owner, so they name the field
+// of the spec, the value and the limit.
+
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/catalog/scores.h"
+#include "headcount/v1/job.pb.h"
+#include "headcount/v1/storage.pb.h"
+#include "server/store/job_store.h"
+
+namespace headcount::plan {
+
+// The thresholds of `fractions` for many scores of a job's stored score stage: [score][fraction].
+// `layers` are 0/1 flags, one a layer, of those that are pooled; empty: all. server/results
+// implements it.
+using ThresholdsFn = std::function<absl::StatusOr<std::vector<std::vector<double>>>(
+    const std::string& job, std::span<const catalog::Score* const> scores,
+    std::span<const double> fractions, std::span<const uint8_t> layers)>;
+
+struct PlanInput {
+  const v1::Job& job;
+  const v1::Manifest& manifest;
+  int model_layers = 0;
+  int samples_per_unit = 32;
+  int rules_per_unit = 4;
+  const ThresholdsFn& thresholds;
+};
+
+class Planner {
+ public:
+  virtual ~Planner() = default;
+
+  virtual v1::Job::SpecCase kind() const = 0;
+  // The samples the job runs over. The job is of this kind.
+  virtual const v1::Workload& workload(const v1::Job& job) const = 0;
+  // The stages after prepare, in order.
+  virtual std::span<const store::Stage> stages() const = 0;
+  // The plan of one of them.
+  virtual absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const = 0;
+};
+
+// The planner of a job's kind. UNIMPLEMENTED naming the kind when it is not served,
+// INVALID_ARGUMENT when the job has no spec.
+absl::StatusOr<const Planner*> FindPlanner(const v1::Job& job);
+
+// The samples a job runs over, or an empty workload for a job of no served kind.
+const v1::Workload& WorkloadOf(const v1::Job& job);
+
+// The planners of the list in planners.cc, one a file.
+const Planner& ScorePlanner();
+const Planner& AblatePlanner();
+const Planner& SweepPlanner();
+
+}  // namespace headcount::plan
