@@ -3,9 +3,9 @@
 
 usage: summary.py RESULTS
 
-RESULTS holds, for each build, <build>.ctest.xml (ctest's JUnit file) and <build>/*.xml (one GoogleTest-style file a test
-program), and NAME.check files with "pass" or "fail". A program that wrote its own file is counted by its cases; one that
-did not (it crashed, or is no GoogleTest) counts as one. Exit code 1 when something failed or nothing ran.
+RESULTS holds, for each build, <build>.ctest.xml (ctest's JUnit file) and <build>/*.xml (one GoogleTest-style file a
+test program), and NAME.check files with "pass" or "fail". A program that wrote its own file is counted by its cases;
+one that did not (it crashed, or is no GoogleTest) counts as one. Exit code 1 when something failed or nothing ran.
 """
 
 from __future__ import annotations
