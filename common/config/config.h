@@ -57,13 +57,26 @@ struct Config {
 };
 
 // Reads FILE; "~" and "$NAME" at the start of folder values are expanded, relative ones are taken
-// from the file's folder.
+// from the file's folder. An empty path gives the defaults, expanded: no file is needed.
 absl::StatusOr<Config> LoadConfig(const std::string& path);
 absl::StatusOr<Config> ParseConfig(const std::string& yaml, const std::string& where,
                                    const std::string& folder);
 
-// Folders of `config.model_roots` that hold `model`, in order. The name must have passed
-// CheckResourceId.
+// Checks every value as ParseConfig does: for a Config that flags have changed since.
+absl::Status CheckConfig(const Config& config);
+
+// One folder value from a flag or a file: expanded, absolute (relative ones from `folder`),
+// without ".." left in it. `key` names it in errors.
+absl::StatusOr<std::string> ExpandFolder(const std::string& key, const std::string& value,
+                                         const std::string& folder);
+
+// The configuration as a file that ParseConfig reads back to the same: what headcountd hands to the
+// workers it starts, its flags included.
+std::string ConfigToYaml(const Config& config);
+
+// The folder of `model`: the first of `config.model_roots` that holds one of that name.
+// INVALID_ARGUMENT unless the name passes CheckResourceId; NOT_FOUND (MODEL_NOT_FOUND);
+// FAILED_PRECONDITION (MODEL_OUTSIDE_ROOT) for a link that leads out of all model roots.
 absl::StatusOr<std::string> FindModelDirectory(const Config& config, const std::string& model);
 
 }  // namespace headcount
