@@ -1,0 +1,26 @@
+// The text form of a rule, as `submit ablate --rule` takes it:
+//
+//   output_norm_ln<0.7          threshold by value; the sign must be the score's inactive side
+//   output_norm_ln@0.15         the value that makes 15 % of the heads of --score-job inactive
+//   output_norm_ln:top=2        the 2 most inactive heads of each layer
+//   heads=0.3,4.7               fixed query heads, layer.head
+//   random=0.1 or random=0.1,seed=3
+//
+// Pure. Errors: INVALID_ARGUMENT with the text and what is allowed.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "headcount/v1/spec.pb.h"
+
+namespace headcount::cli {
+
+absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job);
+
+// "0-3,7" -> 0 1 2 3 7.
+absl::StatusOr<std::vector<int>> ParseIntegers(std::string_view field, std::string_view text);
+
+}  // namespace headcount::cli

@@ -1,0 +1,181 @@
+// `headcount submit score | ablate | sweep`: makes the spec from flags, creates the job, and may
+// watch it.
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/rule_text.h"
+#include "client/cli/watch.h"
+#include "client/cli/workload_flags.h"
+#include "common/base/errors.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "common/catalog/scores.h"
+
+namespace headcount::cli {
+namespace {
+
+struct SubmitFlags {
+  WorkloadFlags workload;
+  LayerFlags layers;
+  std::string request_id;
+  std::vector<std::string> labels;
+  int priority = 0;
+  bool validate_only = false;
+  bool watch = false;
+  // ablate
+  std::vector<std::string> rules;
+  std::string score_job;
+  // sweep
+  std::vector<std::string> scores;
+  std::vector<double> fractions;
+  uint64_t random_seed = 0;
+};
+
+void AddCommonFlags(CLI::App* command, SubmitFlags& flags) {
+  flags.workload.AddTo(command);
+  command->add_option("--label", flags.labels, "key=value, may be repeated");
+  command->add_option("--priority", flags.priority, "-100 to 100, higher first")
+      ->capture_default_str();
+  command->add_option("--request-id", flags.request_id,
+                      "the same id and flags give the same job (default: a new one)");
+  command->add_flag("--validate-only", flags.validate_only, "check everything, store nothing");
+  command->add_flag("--watch", flags.watch, "stay and follow the job");
+}
+
+absl::Status AddLabels(const SubmitFlags& flags, v1::Job* job) {
+  for (const std::string& label : flags.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos) return InvalidField("--label", label, "must be key=value");
+    (*job->mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
+void Submit(Context& context, const SubmitFlags& flags, v1::Job job) {
+  job.set_priority(flags.priority);
+  if (const absl::Status status = AddLabels(flags, &job); !status.ok()) return context.Fail(status);
+  v1::CreateJobRequest request;
+  request.set_parent(absl::StrCat("projects/", context.project));
+  *request.mutable_job() = std::move(job);
+  request.set_request_id(flags.request_id.empty() ? IdGenerator::System().Uuid()
+                                                  : flags.request_id);
+  request.set_validate_only(flags.validate_only);
+  v1::Job created;
+  const absl::Status status =
+      context.Call(context.jobs(), &v1::JobService::Stub::CreateJob, request, &created);
+  if (!status.ok()) return context.Fail(status);
+  if (context.json) {
+    context.PrintJson(created);
+  } else if (flags.validate_only) {
+    std::printf("valid; nothing was stored\n");
+  } else {
+    const std::string name = Context::ShortName(created.name());
+    std::printf("%s\n", name.c_str());
+    if (!flags.watch) std::fprintf(stderr, "follow it with: headcount watch %s\n", name.c_str());
+    std::fflush(stdout);
+  }
+  if (flags.watch && !flags.validate_only) Watch(context, created.name(), {});
+}
+
+absl::StatusOr<v1::Job> ScoreJob(const SubmitFlags& flags) {
+  v1::Job job;
+  HC_ASSIGN_OR_RETURN(*job.mutable_score()->mutable_workload(), flags.workload.ToWorkload());
+  return job;
+}
+
+absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& flags) {
+  v1::Job job;
+  HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
+  HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
+  for (const std::string& text : flags.rules) {
+    HC_ASSIGN_OR_RETURN(
+        v1::Rule rule,
+        ParseRule(text, flags.score_job.empty() ? "" : context.JobName(flags.score_job)));
+    if (layers.include_size() + layers.exclude_size() > 0) *rule.mutable_layers() = layers;
+    *job.mutable_ablate()->add_rules() = std::move(rule);
+  }
+  return job;
+}
+
+absl::StatusOr<v1::Job> SweepJob(const SubmitFlags& flags) {
+  v1::Job job;
+  v1::SweepSpec* sweep = job.mutable_sweep();
+  HC_ASSIGN_OR_RETURN(*sweep->mutable_workload(), flags.workload.ToWorkload());
+  for (const std::string& score : flags.scores) {
+    if (score == "all") {
+      for (const catalog::Score& each : catalog::Scores()) sweep->add_scores(each.id);
+    } else {
+      sweep->add_scores(score);
+    }
+  }
+  for (double fraction : flags.fractions) sweep->add_fractions(fraction);
+  sweep->set_random_seed(flags.random_seed);
+  HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
+  if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
+  return job;
+}
+
+}  // namespace
+
+void AddSubmit(CLI::App& app, Context& context) {
+  CLI::App* submit = app.add_subcommand("submit", "create a job; prints its name");
+  submit->require_subcommand(1);
+  submit->fallthrough();
+  auto flags = std::make_shared<SubmitFlags>();
+  auto run = [&context, flags](absl::StatusOr<v1::Job> job) {
+    if (!job.ok()) {
+      context.Fail(job.status());
+      context.exit_code =
+          job.status().code() == absl::StatusCode::kInvalidArgument ? kUsage : context.exit_code;
+      return;
+    }
+    Submit(context, *flags, *std::move(job));
+  };
+
+  CLI::App* score = submit->add_subcommand("score", "measure every head on every sample");
+  AddCommonFlags(score, *flags);
+  score->footer(
+      "Example: headcount submit score --model SmolLM2-135M-Instruct --task piqa --limit 100 "
+      "--watch");
+  score->callback([run, flags] { run(ScoreJob(*flags)); });
+
+  CLI::App* ablate = submit->add_subcommand("ablate", "run every sample under each rule");
+  AddCommonFlags(ablate, *flags);
+  flags->layers.AddTo(ablate);
+  ablate
+      ->add_option("--rule", flags->rules,
+                   "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H or "
+                   "random=P[,seed=N]; may be repeated")
+      ->required();
+  ablate->add_option("--score-job", flags->score_job, "job whose scores fractions are taken from");
+  ablate->footer(
+      "Example: headcount submit ablate --model SmolLM2-135M-Instruct --task piqa --rule "
+      "'output_norm_ln<0.7' --rule "
+      "heads=0.3,4.7");
+  ablate->callback([run, flags, &context] { run(AblateJob(context, *flags)); });
+
+  CLI::App* sweep =
+      submit->add_subcommand("sweep", "the paper's experiment: scores x fractions, with curves");
+  AddCommonFlags(sweep, *flags);
+  flags->layers.AddTo(sweep);
+  sweep
+      ->add_option("--scores", flags->scores,
+                   "score ids with commas between them, or all (headcount scores)")
+      ->delimiter(',')
+      ->required();
+  sweep
+      ->add_option("--fractions", flags->fractions,
+                   "fractions of heads to zero (default .05 to .30 in steps of .05)")
+      ->delimiter(',');
+  sweep->add_option("--random-seed", flags->random_seed, "seed of the random baseline")
+      ->capture_default_str();
+  sweep->footer(
+      "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
+      "--scores "
+      "output_norm_ln,random --watch");
+  sweep->callback([run, flags] { run(SweepJob(*flags)); });
+}
+
+}  // namespace headcount::cli
