@@ -6,7 +6,7 @@ set -euo pipefail
 umask 022
 
 readonly REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-readonly MIN_RUST="1.80"
+readonly MIN_RUST="1.85"  # what the crates of common/hf ask for
 
 usage() {
   cat <<'HELP'
@@ -88,7 +88,7 @@ have_rust() {
 # Debian 12 has a Rust new enough under the name rustc-web; Ubuntu numbers its newer ones.
 rust_packages() {
   local suffix
-  for suffix in -web "" -1.89 -1.85 -1.84 -1.83 -1.82 -1.81 -1.80; do
+  for suffix in -web "" -1.91 -1.89 -1.88 -1.87 -1.86 -1.85; do
     local version
     version="$(apt-cache show --no-all-versions "rustc$suffix" 2>/dev/null | sed -n 's/^Version: //p' | head -n 1)"
     if [[ -n "$version" ]] && dpkg --compare-versions "$version" ge "$MIN_RUST" &&
