@@ -1,11 +1,16 @@
 // The durable truth about jobs: their states, stages, units, leases and events. Every call is one
 // transaction; when it returns OK the change survives any crash. Backends implement this interface;
-// one conformance suite (tests/server/store/conformance) runs over all of them.
+// one conformance suite (tests/server/store/conformance.h) runs over all of them.
 //
 // Vocabulary: a stage is cut into units 0..n-1; a lease gives consecutive units to a worker;
 // `attempt` is the job's count of leases and so grows with every one: it is the fencing token. A
 // unit's first stored chunk wins. Events of a job have a dense sequence from 1 and are written in
-// the transaction of the change they tell.
+// the transaction of the change they tell; the first tells of QUEUED, the one of the job's end is
+// the last.
+//
+// A caller that gets an error other than those of the contract (UNAVAILABLE above all) cannot know
+// whether the change was made. Asking again is safe everywhere: it answers the same or, for
+// LeaseTask, UpdateState and AddStage, says that the state has moved on, which the next look shows.
 //
 // Time: leases run on the injected clock's monotonic time; when a store is opened, each live lease
 // gets one fresh term. Thread-safe. Errors: NOT_FOUND (no such job, stage, task),
@@ -21,6 +26,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -102,9 +108,12 @@ enum class LeaseEnd {
   kCrash,     // the worker said or its launcher saw that it died, or the task failed on it
 };
 
+// `failed_unit` is the unit a lost lease (kExpired, kCrash) stopped at: its first that is not
+// stored; -1 for other ends. `failures` is how often in a row leases failed there, this end
+// included; storing the unit sets it back to 0.
 struct EndedLease {
   Lease lease;
-  int failures = 0;  // of the unit it stopped at, after this end
+  int failures = 0;
   int64_t failed_unit = -1;
 };
 
@@ -143,6 +152,9 @@ struct RunnableStage {
   int64_t rows_per_unit = 1;             // average, to cut by speed
 };
 
+// Usage loses half of its weight in this time (of a running server).
+inline constexpr std::chrono::hours kUsageHalfLife{24};
+
 struct QueueView {
   std::vector<RunnableStage> runnable;  // oldest first
   std::vector<Lease> leases;            // live ones
@@ -163,40 +175,48 @@ class JobStore {
   virtual ~JobStore() = default;
 
   // --- jobs ---
-  // ALREADY_EXISTS (REQUEST_ID_REUSED): the id was used with another body. RESOURCE_EXHAUSTED
-  // (QUEUE_FULL) when `max_open_jobs` are neither ended nor deleted.
+  // ALREADY_EXISTS: the request id was used with another body (REQUEST_ID_REUSED), or a job has or
+  // had this name (NAME_TAKEN). NOT_FOUND (JOB_DELETED): the request id's job has been deleted;
+  // there will be no second one. RESOURCE_EXHAUSTED (QUEUE_FULL) when `max_open_jobs` have not
+  // ended; never for a request id that has its job.
   virtual absl::StatusOr<CreatedJob> CreateJob(const NewJob& job, int64_t max_open_jobs) = 0;
   virtual absl::StatusOr<v1::Job> GetJob(const std::string& name) = 0;
   // `after`: name of the last job of the page before, empty for the first page; it may have been
-  // deleted since.
+  // deleted since. INVALID_ARGUMENT (INVALID_PAGE_TOKEN) when it never was a job.
   virtual absl::StatusOr<JobPage> ListJobs(const ListFilter& filter, const std::string& after,
                                            int page_size) = 0;
   // Changes the state and writes the event. Returns the job after it. A change to the state it is
-  // in is FAILED_PRECONDITION unless that state is in `from`, then nothing is written.
+  // in is FAILED_PRECONDITION unless that state is in `from`, then nothing is written. The reason
+  // of a refusal is JOB_TERMINAL for a job that has ended, else JOB_STATE. A job that ends has its
+  // live leases released in the same transaction. The etag changes with the state, the attempt and
+  // the provenance, not with progress.
   virtual absl::StatusOr<v1::Job> UpdateState(const StateChange& change) = 0;
   // Only merges fields that are set; not an event.
   virtual absl::Status SetProvenance(const std::string& job, const v1::Provenance& provenance) = 0;
-  // FAILED_PRECONDITION (JOB_NOT_TERMINAL) unless ended.
+  // FAILED_PRECONDITION (JOB_NOT_TERMINAL) unless ended. Takes with it all that only this job
+  // refers to; its chunk files go with the next collection.
   virtual absl::Status DeleteJob(const std::string& name, const std::string& etag) = 0;
   // Names of jobs that have not ended, oldest first: what a starting server goes on with.
   virtual absl::StatusOr<std::vector<std::string>> OpenJobs() = 0;
 
   // --- stages ---
-  // ALREADY_EXISTS when the job has that stage; FAILED_PRECONDITION unless the job can run. Writes
-  // stage_planned.
+  // `units` (1 or more), `rows`, `plan` and `manifest_digest` are stored; done counts start at 0.
+  // ALREADY_EXISTS when the job has that stage; FAILED_PRECONDITION unless the job is QUEUED,
+  // STARTING or RUNNING. Writes stage_planned.
   virtual absl::Status AddStage(const StageRecord& stage) = 0;
   virtual absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) = 0;
   virtual absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) = 0;
 
   // --- leases ---
-  // The attempt is the job's next. A QUEUED job becomes STARTING. ABORTED when a unit is stored or
-  // leased already, or the job may not run: take a new view.
+  // The attempt is the job's next. A QUEUED job becomes STARTING. ABORTED when not all units are
+  // free (UNITS_TAKEN) or the job may not run (JOB_STATE): take a new view.
   virtual absl::StatusOr<Lease> LeaseTask(const Assignment& assignment, Clock::Duration term) = 0;
   // ABORTED (LEASE_LOST) unless (task, attempt) is live.
   virtual absl::StatusOr<Lease> RenewLease(const std::string& task, int attempt,
                                            Clock::Duration term) = 0;
   // Frees what is not stored. Ending one that has ended is OK and returns it with its failures
-  // unchanged. Writes task_lost for kExpired and kCrash.
+  // unchanged. Writes task_lost for kExpired and kCrash. NOT_FOUND when there never was such a
+  // task.
   virtual absl::StatusOr<EndedLease> EndLease(const std::string& task, int attempt, LeaseEnd end,
                                               const std::string& cause,
                                               const std::string& detail) = 0;
@@ -210,9 +230,9 @@ class JobStore {
 
   // --- results ---
   // The chunk file `digest` is on disk already. Checks the lease, stores the row, its counts and a
-  // unit_stored event, and ends the lease with kDone when it was its last unit. kDuplicate when the
-  // unit is stored, whoever did it. ABORTED (LEASE_LOST) unless (task, attempt) is live and holds
-  // the unit.
+  // unit_stored event, and ends the lease with kDone when it was its last unit. kDuplicate, and
+  // nothing changed, when the unit is stored, whoever did it and whether or not the lease is live.
+  // Otherwise ABORTED (LEASE_LOST) unless (task, attempt) is live and holds the unit.
   virtual absl::StatusOr<StoredChunk> StoreChunk(const std::string& task, int attempt, int64_t unit,
                                                  const std::string& digest, int64_t bytes,
                                                  const v1::UnitCounts& counts) = 0;
@@ -221,13 +241,14 @@ class JobStore {
                                                               int64_t first_unit, int limit) = 0;
   // Digests that some job refers to (chunks and manifests): what collection must keep.
   virtual absl::StatusOr<std::vector<std::string>> LiveDigests() = 0;
-  // A manifest by what it was made from, so that a second job skips its prepare stage.
+  // A manifest by what it was made from, so that a second job skips its prepare stage. Found only
+  // while some job refers to the digest, because else its file may have been collected.
   virtual absl::Status PutManifestKey(const std::string& key, const std::string& digest) = 0;
   virtual absl::StatusOr<std::optional<std::string>> FindManifestKey(const std::string& key) = 0;
 
   // --- events ---
   // Stores an event that is derived from stored data. False, and nothing written, when `once_key`
-  // was used for this job.
+  // (empty: none) was used for this job, or the job has ended.
   virtual absl::StatusOr<bool> AppendEvent(const std::string& job, const v1::JobEvent& event,
                                            const std::string& once_key) = 0;
   // Events with sequence > after, ascending, at most `limit`; sequence and time are set.
