@@ -1,0 +1,50 @@
+// Causal attention over a batch, with what its weights say, behind one interface with two
+// implementations.
+//
+// Flash runs libtorch's fused kernels: time and memory as they are for attention alone, and one
+// more call for the entropy; nothing of size length x length. Dense is the definition, written out:
+// for tests only. Implementations hold no state. They throw libtorch's exceptions (see
+// torch_guard.h).
+
+#pragma once
+
+#include <memory>
+
+#include "ATen/core/Tensor.h"
+#include "worker/engine/model/packing.h"
+
+namespace headcount::engine {
+
+// After rotary embedding (and q/k norm). All of the model's type, last dimension contiguous.
+struct AttentionInput {
+  at::Tensor q;  // [tokens, heads, head_dim]
+  at::Tensor k;  // [tokens, kv_heads, head_dim]
+  at::Tensor v;  // [tokens, kv_heads, head_dim]
+  double scale = 1;
+  const Packing* packing = nullptr;
+};
+
+// What is taken beside the output. What is not asked for costs nothing.
+struct AttentionExtras {
+  bool first_weight = false;
+  bool entropy = false;
+};
+
+// With P the weights of a query head over the keys up to the query token itself, in float32
+// arithmetic:
+struct AttentionOutput {
+  at::Tensor z;             // [tokens, heads, head_dim], P v, of the model's type, contiguous
+  at::Tensor first_weight;  // [tokens, heads] float32, P_i0
+  at::Tensor entropy;       // [tokens, heads] float32, nats; rounding may leave it just below 0
+};
+
+class Attention {
+ public:
+  virtual ~Attention() = default;
+  virtual AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const = 0;
+};
+
+std::unique_ptr<Attention> MakeFlashAttention();
+std::unique_ptr<Attention> MakeDenseAttention();
+
+}  // namespace headcount::engine

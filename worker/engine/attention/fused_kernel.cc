@@ -1,0 +1,49 @@
+// See fused_kernel.h.
+
+#include "worker/engine/attention/fused_kernel.h"
+
+#include <optional>
+#include <tuple>
+
+#include "ATen/ops/_scaled_dot_product_efficient_attention.h"
+#include "ATen/ops/_scaled_dot_product_flash_attention.h"
+#include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
+
+namespace headcount::engine {
+namespace {
+
+constexpr double kNoDropout = 0.0;
+constexpr bool kCausal = true;
+
+// The CPU kernel reads each KV head for its whole group by itself.
+FusedResult OnCpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+  auto [output, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal,
+                                                                       std::nullopt, scale);
+  return {output, lse.to(at::kFloat)};
+}
+
+FusedResult OnAccelerator(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          double scale) {
+  const int64_t group = q.size(1) / k.size(1);
+  const at::Tensor keys = group == 1 ? k : k.repeat_interleave(group, 1);
+  const at::Tensor values = group == 1 ? v : v.repeat_interleave(group, 1);
+  if (q.scalar_type() == at::kFloat) {
+    // Flash kernels there are 16 bit only. This one pads its log-sum-exp to a multiple of 32
+    // queries.
+    const auto result = at::_scaled_dot_product_efficient_attention(
+        q, keys, values, std::nullopt, /*compute_log_sumexp=*/true, kNoDropout, kCausal, scale);
+    return {std::get<0>(result), std::get<1>(result).narrow(-1, 0, q.size(2))};
+  }
+  const auto result = at::_scaled_dot_product_flash_attention(q, keys, values, kNoDropout, kCausal,
+                                                              /*return_debug_mask=*/false, scale);
+  return {std::get<0>(result), std::get<1>(result).narrow(-1, 0, q.size(2))};
+}
+
+}  // namespace
+
+FusedResult FusedCausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 double scale) {
+  return q.is_cpu() ? OnCpu(q, k, v, scale) : OnAccelerator(q, k, v, scale);
+}
+
+}  // namespace headcount::engine

@@ -1,0 +1,49 @@
+// The list of kernels. See kernels.h.
+
+#include "worker/engine/measure/kernels.h"
+
+namespace headcount::engine {
+namespace {
+
+using catalog::Measurement;
+
+constexpr AttentionExtras kNothing = {};
+constexpr AttentionExtras kFirstWeight = {.first_weight = true};
+constexpr AttentionExtras kEntropy = {.entropy = true};
+
+constexpr MeasureKernel kKernels[] = {
+    {Measurement::kFirstWeight, MeasureFirstWeight, kFirstWeight, false},
+    {Measurement::kEntropy, MeasureEntropy, kEntropy, false},
+    {Measurement::kFirstValue, MeasureFirstValue, kNothing, false},
+    {Measurement::kValue, MeasureValue, kNothing, false},
+    {Measurement::kOutput, MeasureOutput, kNothing, false},
+    {Measurement::kLastOutput, MeasureLastOutput, kNothing, false},
+    {Measurement::kProjected, MeasureProjected, kNothing, true},
+};
+
+bool Has(unsigned measurements, Measurement m) {
+  return (measurements >> static_cast<int>(m) & 1u) != 0;
+}
+
+}  // namespace
+
+std::span<const MeasureKernel> MeasureKernels() { return kKernels; }
+
+AttentionExtras ExtrasFor(unsigned measurements) {
+  AttentionExtras extras;
+  for (const MeasureKernel& kernel : kKernels) {
+    if (!Has(measurements, kernel.measurement)) continue;
+    extras.first_weight |= kernel.extras.first_weight;
+    extras.entropy |= kernel.extras.entropy;
+  }
+  return extras;
+}
+
+bool NeedsGram(unsigned measurements) {
+  for (const MeasureKernel& kernel : kKernels) {
+    if (Has(measurements, kernel.measurement) && kernel.needs_gram) return true;
+  }
+  return false;
+}
+
+}  // namespace headcount::engine

@@ -1,0 +1,17 @@
+// See norm.h.
+
+#include "worker/engine/model/norm.h"
+
+#include "ATen/ops/linalg_vector_norm.h"
+#include "ATen/ops/mul.h"
+
+namespace headcount::engine {
+
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  // The norm is one reduction without an intermediate the size of x.
+  at::Tensor inverse = at::linalg_vector_norm(x, 2, -1, /*keepdim=*/true, at::kFloat);
+  inverse.square_().div_(static_cast<double>(x.size(-1))).add_(eps).rsqrt_();
+  return at::mul(x, inverse).mul_(weight).to(x.scalar_type());
+}
+
+}  // namespace headcount::engine

@@ -1,0 +1,141 @@
+// See validate.h.
+
+#include "worker/engine/validate.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+
+namespace headcount::engine {
+namespace {
+
+using catalog::ModelConfig;
+
+absl::Status CheckTokens(std::span<const int32_t> tokens, int64_t vocabulary,
+                         const std::string& field) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocabulary) continue;
+    return InvalidField(absl::StrCat(field, "[", i, "]"), absl::StrCat(tokens[i]),
+                        absl::StrCat("a token id must be from 0 to ", vocabulary - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTargets(const Unit& unit, const Row& row, int64_t length,
+                          const std::string& name) {
+  if (row.targets.empty()) return absl::OkStatus();
+  if (row.scored < 1 || row.scored > length) {
+    return InvalidField(name + ".scored", absl::StrCat(row.scored),
+                        absl::StrCat("must be from 1 to the row's ", length, " tokens"));
+  }
+  const auto scored = static_cast<size_t>(row.scored);
+  if (row.targets.size() % scored != 0) {
+    return InvalidField(name + ".targets", absl::StrCat(row.targets.size(), " tokens"),
+                        absl::StrCat("must be a multiple of `scored`, which is ", scored));
+  }
+  // All but the last token of a continuation are input too: a row in which they differ would be
+  // scored on another text.
+  const auto total = static_cast<size_t>(length);
+  for (size_t i = 0; i < row.targets.size(); ++i) {
+    if (i % scored + 1 == scored) continue;
+    const size_t input = total - scored + i % scored + 1;
+    const int32_t expected =
+        input < unit.prefix.size() ? unit.prefix[input] : row.suffix[input - unit.prefix.size()];
+    if (row.targets[i] != expected) {
+      return InvalidField(
+          absl::StrCat(name, ".targets[", i, "]"), absl::StrCat(row.targets[i]),
+          absl::StrCat("must be the input token at position ", input, ", which is ", expected));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRow(const ModelConfig& config, const Unit& unit, const Row& row,
+                      const std::string& name) {
+  if (row.rule < 0 || static_cast<size_t>(row.rule) >= unit.rules.size()) {
+    return InvalidField(name + ".rule", absl::StrCat(row.rule),
+                        absl::StrCat("the unit has ", unit.rules.size(), " rules"));
+  }
+  const auto length = static_cast<int64_t>(unit.prefix.size() + row.suffix.size());
+  if (length < 1 || length > config.max_position_embeddings) {
+    return InvalidField(name, absl::StrCat(length, " tokens"),
+                        absl::StrCat("must have from 1 to ", config.max_position_embeddings,
+                                     " tokens, the model's context"));
+  }
+  HC_RETURN_IF_ERROR(CheckTokens(row.suffix, config.vocab_size, name + ".suffix"));
+  HC_RETURN_IF_ERROR(CheckTokens(row.targets, config.vocab_size, name + ".targets"));
+  return CheckTargets(unit, row, length, name);
+}
+
+absl::Status CheckScore(const Rule& rule, const std::string& name) {
+  if (rule.score == nullptr) return InvalidField(name + ".score", "none", "is needed");
+  if (rule.score->is_random()) {
+    return InvalidField(name + ".score", rule.score->id,
+                        "cannot be ordered; use the random selection");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHeads(const ModelConfig& config, const Rule& rule, const std::string& name) {
+  for (size_t i = 0; i < rule.heads.size(); ++i) {
+    const Head& head = rule.heads[i];
+    if (head.layer >= 0 && head.layer < config.layers && head.head >= 0 &&
+        head.head < config.heads) {
+      continue;
+    }
+    return InvalidField(absl::StrCat(name, ".heads[", i, "]"),
+                        absl::StrCat(head.layer, ":", head.head),
+                        absl::StrCat("the model has ", config.layers, " layers of ", config.heads,
+                                     " query heads, counted from 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRule(const ModelConfig& config, const Rule& rule, const std::string& name) {
+  if (!rule.layers.empty() && rule.layers.size() != static_cast<size_t>(config.layers)) {
+    return InvalidField(name + ".layers", absl::StrCat(rule.layers.size(), " entries"),
+                        absl::StrCat("must be empty or have ", config.layers, ", one a layer"));
+  }
+  switch (rule.select) {
+    case Rule::Select::kNone:
+      return absl::OkStatus();
+    case Rule::Select::kThreshold:
+      if (!std::isfinite(rule.threshold)) {
+        return InvalidField(name + ".threshold", absl::StrCat(rule.threshold), "must be finite");
+      }
+      return CheckScore(rule, name);
+    case Rule::Select::kTopK:
+      if (rule.top_k < 0 || rule.top_k > config.heads) {
+        return InvalidField(name + ".top_k", absl::StrCat(rule.top_k),
+                            absl::StrCat("must be from 0 to ", config.heads));
+      }
+      return CheckScore(rule, name);
+    case Rule::Select::kFixedHeads:
+      return CheckHeads(config, rule, name);
+    case Rule::Select::kRandom:
+      if (!(rule.probability >= 0 && rule.probability <= 1)) {
+        return InvalidField(name + ".probability", absl::StrCat(rule.probability),
+                            "must be from 0 to 1");
+      }
+      return absl::OkStatus();
+  }
+  return InvalidField(name + ".select", absl::StrCat(static_cast<int>(rule.select)), "is unknown");
+}
+
+}  // namespace
+
+absl::Status ValidateUnit(const ModelConfig& config, const Unit& unit) {
+  HC_RETURN_IF_ERROR(CheckTokens(unit.prefix, config.vocab_size, "prefix"));
+  for (size_t i = 0; i < unit.rules.size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckRule(config, unit.rules[i], absl::StrCat("rules[", i, "]")));
+  }
+  for (size_t i = 0; i < unit.rows.size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckRow(config, unit, unit.rows[i], absl::StrCat("rows[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace headcount::engine
