@@ -16,16 +16,16 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "headcount/v1/job.pb.h"
 #include "headcount/v1/storage.pb.h"
+#include "server/plan/curve_events.h"
 #include "server/plan/job_catalog.h"
 #include "server/plan/planners.h"
 #include "server/store/artifact_store.h"
@@ -44,7 +44,6 @@ class JobFlow {
   // Nothing is owned; all must outlive the flow.
   JobFlow(store::JobStore& jobs, store::ArtifactStore& artifacts, const JobCatalog& catalog,
           ThresholdsFn thresholds, JobFlowOptions options);
-  ~JobFlow();
 
   // Called when a job got a stage or changed its state, outside any lock. Set before use.
   void SetListener(std::function<void(const std::string& job)> listener);
@@ -60,37 +59,46 @@ class JobFlow {
     store::Stage stage;
     int64_t unit;
   };
+  // What a manifest is known by, and the manifest.
+  struct LoadedManifest {
+    std::string digest;
+    v1::Manifest manifest;
+  };
 
   absl::Status Run(const std::string& name, std::optional<StoredUnit> stored);
+  // Does the next due thing; whether it did something, so that more may be due.
   absl::StatusOr<bool> Step(const std::string& name);
-  absl::StatusOr<bool> PlanNext(const v1::Job& job, const Planner& planner,
-                                const std::vector<store::StageRecord>& stages);
-  absl::StatusOr<std::optional<std::string>> PreparedBefore(const v1::Job& job,
-                                                            const v1::Workload& workload);
-  void RememberManifest(const v1::Job& job, const v1::Workload& workload,
-                        const std::string& digest);
+  absl::StatusOr<bool> PlanNext(const v1::Job& job, const std::vector<store::StageRecord>& stages);
+  absl::StatusOr<bool> AddPrepare(const v1::Job& job, const std::optional<std::string>& key);
+  // The manifest that a job planned from the same files has left, if it can still be read.
+  std::optional<LoadedManifest> PreparedBefore(const std::optional<std::string>& key);
+  absl::StatusOr<LoadedManifest> ManifestOf(const v1::Job& job,
+                                            const std::vector<store::StageRecord>& stages);
+  absl::StatusOr<LoadedManifest> LoadManifest(const std::string& digest);
+  // Lets later jobs find it, unless its files changed while it was made.
+  absl::Status KeepManifest(const v1::Job& job, const std::string& digest);
+  std::optional<std::string> KeyOf(const v1::Job& job);
+  absl::Status SetProvenance(const v1::Job& job, const LoadedManifest& loaded,
+                             const ModelFacts& model);
   absl::StatusOr<bool> AddStage(const v1::Job& job, store::Stage stage, v1::StagePlan plan,
                                 const std::string& manifest_digest);
-  absl::StatusOr<bool> End(const v1::Job& job, v1::Job::State to, const std::string& reason,
-                           const absl::Status& error);
-  absl::Status AppendCurvePoints(const std::string& job, const store::StageRecord& stage,
-                                 std::optional<int64_t> unit);
-  std::mutex& LockOf(const std::string& job);
+  absl::StatusOr<bool> Succeed(const v1::Job& job, const std::vector<store::StageRecord>& stages);
+  // Fails the job with `error`, unless repeating may help: then that is returned.
+  absl::StatusOr<bool> Fail(const v1::Job& job, const absl::Status& error);
+  absl::StatusOr<bool> End(const store::StateChange& change);
+  void Forget(const std::string& job);
 
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;
   const JobCatalog& catalog_;
   const ThresholdsFn thresholds_;
   const JobFlowOptions options_;
+  CurveEvents curves_;
   std::function<void(const std::string&)> listener_;
 
   std::array<std::mutex, 64> locks_;  // by hash of the job's name
   std::mutex mutex_;                  // guards what follows
-  // Curve points that are known to be stored: (job, shown rule) -> eighths. Saves a transaction a
-  // rule and unit; the store's once_key decides.
-  std::map<std::pair<std::string, int>, int> eighths_;
-  // The key a job's prepare stage was planned under; a manifest is kept for other jobs only when
-  // its files are still the same afterwards.
+  // The key a job's prepare stage was planned under.
   std::map<std::string, std::string> prepare_keys_;
 };
 

@@ -1,0 +1,299 @@
+// Rules: what selects heads, where, and what takes their place. See spec_checks.h.
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/errors.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "server/plan/planners.h"
+#include "server/plan/rules.h"
+#include "server/plan/spec_checks.h"
+
+namespace headcount::plan {
+namespace {
+
+absl::Status OutOfRange(const std::string& path, int64_t value, int64_t count,
+                        std::string_view what) {
+  return WithField(
+      WithReason(absl::OutOfRangeError(absl::StrCat(
+                     path, ": must be in [0, ", count - 1, "], the model has ", count, " ",
+                     absl::string_view(what.data(), what.size()), " (got ", value, ")")),
+                 "OUT_OF_RANGE"),
+      path);
+}
+
+absl::Status CheckLayerList(const google::protobuf::RepeatedField<int32_t>& list,
+                            const std::string& path, int layers) {
+  std::set<int> seen;
+  for (int i = 0; i < list.size(); ++i) {
+    const std::string at = absl::StrCat(path, "[", i, "]");
+    if (list[i] < 0 || list[i] >= layers) return OutOfRange(at, list[i], layers, "layers");
+    if (!seen.insert(list[i]).second) {
+      return InvalidField(at, std::to_string(list[i]), "names a layer that is in the list already");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Looks each score job up once: a job may have thousands of rules.
+class ScoreJobs {
+ public:
+  ScoreJobs(const ValidationContext& context, std::string model)
+      : context_(context), model_(std::move(model)) {}
+
+  absl::Status Check(const std::string& name, const std::string& path) {
+    if (checked_.contains(name)) return absl::OkStatus();
+    HC_RETURN_IF_ERROR(CheckNew(name, path));
+    checked_.insert(name);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckNew(const std::string& name, const std::string& path) {
+    HC_RETURN_IF_ERROR(CheckJobName(name, path));
+    const absl::StatusOr<v1::Job> job = context_.jobs.GetJob(name);
+    if (!job.ok()) return WithField(Annotate(job.status(), path), path);
+    if (!job->has_score() && !job->has_sweep()) {
+      return InvalidField(path, name, "must be a score or sweep job: others keep no scores");
+    }
+    if (const std::string& model = WorkloadOf(*job).model(); model != model_) {
+      return InvalidField(path, name,
+                          absl::StrCat("must be a job of model ", model_, ", it is of ", model));
+    }
+    if (job->state() != v1::Job::SUCCEEDED) {
+      return WithField(WithReason(absl::FailedPreconditionError(
+                                      absl::StrCat(path, ": ", name, " must have succeeded, it is ",
+                                                   v1::Job::State_Name(job->state()))),
+                                  "SCORE_JOB_NOT_SUCCEEDED"),
+                       path);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckJobName(const std::string& name, const std::string& path) {
+    constexpr size_t kLongest = 300;
+    if (name.size() <= kLongest) {
+      const std::vector<std::string> parts = absl::StrSplit(name, '/');
+      if (parts.size() == 4 && parts[0] == "projects" && parts[2] == "jobs" &&
+          CheckResourceId(path, parts[1]).ok() && CheckResourceId(path, parts[3]).ok()) {
+        return absl::OkStatus();
+      }
+    }
+    return InvalidField(path, name, "must be \"projects/{project}/jobs/{job}\"");
+  }
+
+  const ValidationContext& context_;
+  const std::string model_;
+  std::set<std::string> checked_;
+};
+
+absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& path,
+                            const ModelShape& model, ScoreJobs& score_jobs) {
+  HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(threshold.score(), path + ".score"));
+  if (score->is_random()) {
+    return InvalidField(path + ".score", threshold.score(),
+                        "has no threshold: use the rule's `random`");
+  }
+  if (threshold.by_case() != v1::Threshold::kFraction && !threshold.score_job().empty()) {
+    return InvalidField(path + ".score_job", threshold.score_job(),
+                        "must be empty unless `fraction` is set");
+  }
+  switch (threshold.by_case()) {
+    case v1::Threshold::kValue:
+      // Scores are float32: a threshold beyond them would select all heads or none in silence.
+      if (!std::isfinite(threshold.value()) ||
+          std::abs(threshold.value()) > std::numeric_limits<float>::max()) {
+        return InvalidField(path + ".value", absl::StrCat(threshold.value()),
+                            "must be finite and at most 3.4e38");
+      }
+      return absl::OkStatus();
+    case v1::Threshold::kFraction:
+      HC_RETURN_IF_ERROR(CheckShare(threshold.fraction(), path + ".fraction"));
+      if (threshold.score_job().empty()) {
+        return InvalidField(path + ".score_job", "", "is required with `fraction`");
+      }
+      return score_jobs.Check(threshold.score_job(), path + ".score_job");
+    case v1::Threshold::kTopK:
+      if (threshold.top_k() < 0) {
+        return InvalidField(path + ".top_k", std::to_string(threshold.top_k()),
+                            "must be 0 or more");
+      }
+      if (threshold.top_k() > model.heads) {
+        return OutOfRange(path + ".top_k", threshold.top_k(), model.heads + 1, "counts of heads");
+      }
+      return absl::OkStatus();
+    case v1::Threshold::BY_NOT_SET:
+      break;
+  }
+  return InvalidField(path + ".by", "", "one of value, fraction and top_k is required");
+}
+
+absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelection& layers,
+                             const std::string& path, const ModelShape& model) {
+  if (fixed.heads().empty()) {
+    return InvalidField(path + ".heads", "", "must name at least one head");
+  }
+  const std::vector<uint8_t> active = LayerFlags(layers, model.layers);
+  std::set<std::pair<int, int>> seen;
+  for (int i = 0; i < fixed.heads_size(); ++i) {
+    const v1::Head& head = fixed.heads(i);
+    const std::string at = absl::StrCat(path, ".heads[", i, "]");
+    if (head.layer() < 0 || head.layer() >= model.layers) {
+      return OutOfRange(at + ".layer", head.layer(), model.layers, "layers");
+    }
+    if (head.head() < 0 || head.head() >= model.heads) {
+      return OutOfRange(at + ".head", head.head(), model.heads, "query heads");
+    }
+    const std::string value = absl::StrCat(head.layer(), ".", head.head());
+    if (!seen.emplace(head.layer(), head.head()).second) {
+      return InvalidField(at, value, "names a head that is in the list already");
+    }
+    if (!active.empty() && !active[head.layer()]) {
+      return InvalidField(at, value, "is in a layer that the rule's `layers` leave out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
+                       ScoreJobs& score_jobs) {
+  HC_RETURN_IF_ERROR(CheckIntervention(rule.intervention(), path + ".intervention"));
+  HC_RETURN_IF_ERROR(CheckUnit(rule.unit(), path + ".unit"));
+  HC_RETURN_IF_ERROR(CheckDecideOn(rule.decide_on(), path + ".decide_on"));
+  HC_RETURN_IF_ERROR(CheckTokens(rule.tokens(), path + ".tokens"));
+  if (rule.mask_update() != v1::MASK_UPDATE_UNSPECIFIED) {
+    return UnimplementedField(path + ".mask_update");
+  }
+  if (rule.apply() != v1::APPLY_UNSPECIFIED && rule.apply() != v1::APPLY_BOTH) {
+    return UnimplementedField(path + ".apply");
+  }
+  HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
+  switch (rule.select_case()) {
+    case v1::Rule::kThreshold:
+      return CheckThreshold(rule.threshold(), path + ".threshold", model, score_jobs);
+    case v1::Rule::kFixedHeads:
+      return CheckFixedHeads(rule.fixed_heads(), rule.layers(), path + ".fixed_heads", model);
+    case v1::Rule::kRandom:
+      return CheckShare(rule.random().p(), path + ".random.p");
+    case v1::Rule::kExpression:
+      return UnimplementedField(path + ".expression");
+    case v1::Rule::kRandomInLayer:
+      return UnimplementedField(path + ".random_in_layer");
+    case v1::Rule::kShuffled:
+      return UnimplementedField(path + ".shuffled");
+    case v1::Rule::kStaticHeads:
+      return UnimplementedField(path + ".static_heads");
+    case v1::Rule::SELECT_NOT_SET:
+      break;
+  }
+  return InvalidField(path + ".select", "",
+                      "one of threshold, fixed_heads and random is required; the baseline is run "
+                      "without being asked for");
+}
+
+}  // namespace
+
+absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score,
+                                                 const std::string& path) {
+  if (score.empty()) return InvalidField(path, "", "is required");
+  absl::StatusOr<const catalog::Score*> found = catalog::FindScore(score);
+  if (found.ok()) return found;
+  return WithField(Annotate(found.status(), path), path);
+}
+
+absl::Status CheckShare(double share, const std::string& path) {
+  if (share >= 0 && share <= 1) return absl::OkStatus();  // false for NaN
+  return InvalidField(path, absl::StrCat(share), "must be in [0, 1]");
+}
+
+absl::Status CheckLayers(const v1::LayerSelection& layers, const std::string& path,
+                         const ModelShape& model) {
+  if (!layers.include().empty() && !layers.exclude().empty()) {
+    return InvalidField(path, "include and exclude", "must have one of include and exclude");
+  }
+  HC_RETURN_IF_ERROR(CheckLayerList(layers.include(), path + ".include", model.layers));
+  HC_RETURN_IF_ERROR(CheckLayerList(layers.exclude(), path + ".exclude", model.layers));
+  if (layers.exclude_size() == model.layers && model.layers > 0) {
+    return InvalidField(path + ".exclude", absl::StrCat("all ", model.layers, " layers"),
+                        "must leave at least one layer");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIntervention(const v1::Intervention& intervention, const std::string& path) {
+  switch (intervention.kind_case()) {
+    case v1::Intervention::KIND_NOT_SET:
+      return absl::OkStatus();
+    case v1::Intervention::kZero:
+      if (intervention.zero()) return absl::OkStatus();
+      return InvalidField(path + ".zero", "false", "must be true when it is set");
+    case v1::Intervention::kMean:
+      return UnimplementedField(path + ".mean");
+    case v1::Intervention::kFirstValue:
+      return UnimplementedField(path + ".first_value");
+    case v1::Intervention::kScale:
+      return UnimplementedField(path + ".scale");
+    case v1::Intervention::kResample:
+      return UnimplementedField(path + ".resample");
+  }
+  return InvalidField(path, "", "is not an intervention");
+}
+
+absl::Status CheckUnit(v1::Unit unit, const std::string& path) {
+  if (unit == v1::UNIT_UNSPECIFIED || unit == v1::UNIT_QUERY_HEAD) return absl::OkStatus();
+  if (unit == v1::UNIT_KV_GROUP) return UnimplementedField(path);
+  return InvalidField(path, std::to_string(unit), "is not a unit");
+}
+
+absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path) {
+  if (decide_on == v1::DECIDE_ON_UNSPECIFIED || decide_on == v1::DECIDE_ON_INPUT) {
+    return absl::OkStatus();
+  }
+  if (decide_on == v1::DECIDE_ON_CONTEXT) return UnimplementedField(path);
+  return InvalidField(path, std::to_string(decide_on), "is not a value of decide_on");
+}
+
+absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path) {
+  switch (tokens.over_case()) {
+    case v1::Tokens::OVER_NOT_SET:
+      return absl::OkStatus();
+    case v1::Tokens::kAll:
+      if (tokens.all()) return absl::OkStatus();
+      return InvalidField(path + ".all", "false", "must be true when it is set");
+    case v1::Tokens::kAfterPrefix:
+      return UnimplementedField(path + ".after_prefix");
+    case v1::Tokens::kLast:
+      return UnimplementedField(path + ".last");
+    case v1::Tokens::kGenerated:
+      return UnimplementedField(path + ".generated");
+  }
+  return InvalidField(path, "", "is not a choice of tokens");
+}
+
+absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
+                        const ValidationContext& context) {
+  if (spec.rules().empty()) {
+    return InvalidField("ablate.rules", "", "must hold at least one rule");
+  }
+  if (spec.rules_size() > context.limits.max_rules) {
+    return InvalidField("ablate.rules", absl::StrCat(spec.rules_size(), " rules"),
+                        absl::StrCat("must be at most ", context.limits.max_rules, " rules"));
+  }
+  ScoreJobs score_jobs(context, spec.workload().model());
+  for (int i = 0; i < spec.rules_size(); ++i) {
+    HC_RETURN_IF_ERROR(
+        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, score_jobs));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace headcount::plan

@@ -1,0 +1,197 @@
+// The model and the samples of a job. See spec_checks.h.
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "server/plan/prepare_key.h"
+#include "server/plan/spec_checks.h"
+
+namespace headcount::plan {
+namespace {
+
+// A look-up's error with the field that named the thing.
+absl::Status At(const absl::Status& status, const std::string& path) {
+  return WithField(Annotate(status, path), path);
+}
+
+absl::Status CheckSubtasks(const v1::TaskSource& source, const TaskFacts& facts,
+                           const std::string& path) {
+  if (source.subtasks().empty()) return absl::OkStatus();
+  if (facts.subtasks.empty()) {
+    return InvalidField(path, source.subtasks(0),
+                        absl::StrCat("task ", source.task(), " has no subtasks"));
+  }
+  std::set<std::string_view> known;
+  for (const std::string& subtask : facts.subtasks) {
+    known.insert(ShortSubtask(source.task(), subtask));
+  }
+  std::set<std::string_view> seen;
+  for (int i = 0; i < source.subtasks_size(); ++i) {
+    const std::string at = absl::StrCat(path, "[", i, "]");
+    HC_RETURN_IF_ERROR(CheckResourceId(at, source.subtasks(i)));
+    const std::string_view subtask = ShortSubtask(source.task(), source.subtasks(i));
+    if (!known.contains(subtask)) {
+      return WithField(
+          WithReason(absl::NotFoundError(absl::StrCat(at, ": task ", source.task(),
+                                                      " has no subtask ", source.subtasks(i))),
+                     "SUBTASK_NOT_FOUND"),
+          at);
+    }
+    if (!seen.insert(subtask).second) {
+      return InvalidField(at, source.subtasks(i), "names a subtask that is in the list already");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckChat(v1::ChatFormat chat, bool has_template, const std::string& path) {
+  switch (chat) {
+    case v1::CHAT_FORMAT_UNSPECIFIED:
+    case v1::CHAT_FORMAT_PLAIN:
+      return absl::OkStatus();
+    case v1::CHAT_FORMAT_SINGLE_TURN:
+    case v1::CHAT_FORMAT_MULTI_TURN:
+      if (has_template) return absl::OkStatus();
+      return WithField(
+          WithReason(absl::FailedPreconditionError(absl::StrCat(
+                         path, ": the model's tokenizer_config.json has no chat_template")),
+                     "NO_CHAT_TEMPLATE"),
+          path);
+    default:
+      return InvalidField(path, std::to_string(chat), "is not a chat format");
+  }
+}
+
+absl::Status CheckTaskSource(const v1::TaskSource& source, const std::string& path,
+                             const ModelFacts& model, const ValidationContext& context) {
+  if (!source.split().empty()) return UnimplementedField(path + ".split");
+  switch (source.bos()) {
+    case v1::BOS_UNSPECIFIED:
+    case v1::BOS_HARNESS:
+      break;
+    case v1::BOS_FORCE:
+    case v1::BOS_NONE:
+      return UnimplementedField(path + ".bos");
+    default:
+      return InvalidField(path + ".bos", std::to_string(source.bos()), "is not a BOS rule");
+  }
+  HC_RETURN_IF_ERROR(CheckResourceId(path + ".task", source.task()));
+  if (source.limit() < 0) {
+    return InvalidField(path + ".limit", std::to_string(source.limit()),
+                        "must be 1 or more, or 0 for all documents");
+  }
+  if (source.has_num_fewshot() &&
+      (source.num_fewshot() < 0 || source.num_fewshot() > kMaxFewshot)) {
+    return InvalidField(path + ".num_fewshot", std::to_string(source.num_fewshot()),
+                        absl::StrCat("must be in [0, ", kMaxFewshot, "]"));
+  }
+  if (source.system_instruction().size() > kMaxSystemInstructionBytes) {
+    return InvalidField(path + ".system_instruction",
+                        absl::StrCat(source.system_instruction().size(), " bytes"),
+                        absl::StrCat("must be at most ", kMaxSystemInstructionBytes, " bytes"));
+  }
+  HC_RETURN_IF_ERROR(CheckChat(source.chat(), model.has_chat_template, path + ".chat"));
+
+  const absl::StatusOr<TaskFacts> facts = context.catalog.FindTask(source.task());
+  if (!facts.ok()) return At(facts.status(), path + ".task");
+  if (source.num_fewshot() > 0 && facts->definition->fewshot_split.empty()) {
+    return InvalidField(path + ".num_fewshot", std::to_string(source.num_fewshot()),
+                        absl::StrCat("must be 0: task ", source.task(),
+                                     " names no split to take few-shot examples from"));
+  }
+  return CheckSubtasks(source, *facts, path + ".subtasks");
+}
+
+absl::Status CheckInlineRequest(const v1::InlineRequest& request, const std::string& path,
+                                bool answers) {
+  if (request.context().empty()) return InvalidField(path + ".context", "", "must not be empty");
+  const int choices = request.choices_size();
+  if (choices == 0 && answers) {
+    return InvalidField(path + ".choices", "0",
+                        absl::StrCat("must be 2 to ", kMaxInlineChoices,
+                                     " choices: ablate and sweep jobs measure accuracy"));
+  }
+  if (choices == 1 || choices > kMaxInlineChoices) {
+    return InvalidField(path + ".choices", std::to_string(choices),
+                        absl::StrCat("must be none or 2 to ", kMaxInlineChoices));
+  }
+  for (int i = 0; i < choices; ++i) {
+    if (request.choices(i).empty()) {
+      return InvalidField(absl::StrCat(path, ".choices[", i, "]"), "", "must not be empty");
+    }
+  }
+  if (request.has_gold() && (request.gold() < 0 || request.gold() >= choices)) {
+    return InvalidField(path + ".gold", std::to_string(request.gold()),
+                        choices == 0 ? std::string("must be unset without choices")
+                                     : absl::StrCat("must be in [0, ", choices - 1, "]"));
+  }
+  if (answers && !request.has_gold()) {
+    return InvalidField(path + ".gold", "unset",
+                        "is required: ablate and sweep jobs measure accuracy");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInlineRequests(const v1::InlineRequests& requests, const std::string& path,
+                                 bool answers, const ValidationLimits& limits) {
+  if (requests.requests().empty()) {
+    return InvalidField(path, "", "must hold at least one request");
+  }
+  if (requests.requests_size() > kMaxInlineRequests) {
+    return InvalidField(path, absl::StrCat(requests.requests_size(), " requests"),
+                        absl::StrCat("must be at most ", kMaxInlineRequests, " requests"));
+  }
+  const auto bytes = static_cast<int64_t>(requests.ByteSizeLong());
+  if (bytes > limits.max_inline_bytes) {
+    return InvalidField(path, absl::StrCat(bytes, " bytes"),
+                        absl::StrCat("must be at most ", limits.max_inline_bytes, " bytes"));
+  }
+  for (int i = 0; i < requests.requests_size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckInlineRequest(requests.requests(i),
+                                          absl::StrCat(path, ".requests[", i, "]"), answers));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDType(v1::DType dtype, const std::string& path) {
+  switch (dtype) {
+    case v1::DTYPE_UNSPECIFIED:
+    case v1::DTYPE_FLOAT32:
+    case v1::DTYPE_BFLOAT16:
+      return absl::OkStatus();
+    case v1::DTYPE_FLOAT16:
+      return UnimplementedField(path);
+    default:
+      return InvalidField(path, std::to_string(dtype), "is not a dtype");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std::string& path,
+                                         bool answers, const ValidationContext& context) {
+  HC_RETURN_IF_ERROR(CheckResourceId(path + ".model", workload.model()));
+  HC_RETURN_IF_ERROR(CheckDType(workload.dtype(), path + ".dtype"));
+  if (workload.source_case() == v1::Workload::kUpload) {
+    return UnimplementedField(path + ".upload");
+  }
+  if (workload.source_case() == v1::Workload::SOURCE_NOT_SET) {
+    return InvalidField(path + ".source", "", "one of task and requests is required");
+  }
+  const absl::StatusOr<ModelFacts> model = context.catalog.FindModel(workload.model());
+  if (!model.ok()) return At(model.status(), path + ".model");
+  if (workload.has_task()) {
+    HC_RETURN_IF_ERROR(CheckTaskSource(workload.task(), path + ".task", *model, context));
+  } else {
+    HC_RETURN_IF_ERROR(
+        CheckInlineRequests(workload.requests(), path + ".requests", answers, context.limits));
+  }
+  return ModelShape{.layers = model->config.layers, .heads = model->config.heads};
+}
+
+}  // namespace headcount::plan

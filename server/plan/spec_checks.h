@@ -1,0 +1,50 @@
+// The parts that ValidateJob is put together from; used by server/plan alone. `path` is the field's
+// path below the job, as errors name it. See validate.h for the error codes. Pure but for the
+// context's look-ups.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/catalog/scores.h"
+#include "headcount/v1/spec.pb.h"
+#include "server/plan/validate.h"
+
+namespace headcount::plan {
+
+// Limits that are part of the contract, not of the configuration.
+inline constexpr int kMaxFewshot = 100;
+inline constexpr int kMaxSystemInstructionBytes = 64 << 10;
+inline constexpr int kMaxInlineRequests = 100'000;
+inline constexpr int kMaxInlineChoices = 32;
+inline constexpr int kMaxFractions = 100;
+
+struct ModelShape {
+  int layers = 0;
+  int heads = 0;
+};
+
+// `answers`: accuracy is measured, so every document needs choices and a right one.
+absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std::string& path,
+                                         bool answers, const ValidationContext& context);
+
+// The score of that id or alias; the error names `path`.
+absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score, const std::string& path);
+
+absl::Status CheckLayers(const v1::LayerSelection& layers, const std::string& path,
+                         const ModelShape& model);
+absl::Status CheckIntervention(const v1::Intervention& intervention, const std::string& path);
+absl::Status CheckUnit(v1::Unit unit, const std::string& path);
+absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path);
+absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
+// Finite and in [0, 1].
+absl::Status CheckShare(double share, const std::string& path);
+
+// All rules of an ablate job, each score job looked up once.
+absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
+                        const ValidationContext& context);
+
+}  // namespace headcount::plan

@@ -1,0 +1,90 @@
+// Kind `sweep`, the paper's experiment: a score stage, then one ablate rule for each score and
+// fraction, in that order, with thresholds from the job's own scores. See planners.h. Fraction 0 is
+// the score stage's own run and gets no rule.
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "server/plan/cutter.h"
+#include "server/plan/planners.h"
+#include "server/plan/rules.h"
+
+namespace headcount::plan {
+namespace {
+
+constexpr std::array kDefaultFractions = {.05, .10, .15, .20, .25, .30};
+
+std::vector<double> Fractions(const v1::SweepSpec& spec) {
+  if (spec.fractions().empty()) return {kDefaultFractions.begin(), kDefaultFractions.end()};
+  std::vector<double> fractions;
+  for (double fraction : spec.fractions()) {
+    if (fraction > 0) fractions.push_back(fraction);
+  }
+  return fractions;
+}
+
+absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
+  const v1::SweepSpec& spec = input.job.sweep();
+  const std::vector<double> fractions = Fractions(spec);
+  const std::vector<uint8_t> layers = LayerFlags(spec.layers(), input.model_layers);
+  std::vector<const catalog::Score*> scores;
+  std::vector<const catalog::Score*> measured;
+  for (const std::string& name : spec.scores()) {
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(name));
+    scores.push_back(score);
+    if (!score->is_random()) measured.push_back(score);
+  }
+  std::vector<std::vector<double>> thresholds;
+  if (!measured.empty()) {
+    HC_ASSIGN_OR_RETURN(thresholds,
+                        input.thresholds(input.job.name(), measured, fractions, layers));
+  }
+  std::vector<v1::ResolvedRule> rules;
+  rules.reserve(scores.size() * fractions.size());
+  size_t row = 0;
+  for (const catalog::Score* score : scores) {
+    for (size_t f = 0; f < fractions.size(); ++f) {
+      rules.push_back(NewRule(score->id, fractions[f], layers));
+      if (score->is_random()) {
+        rules.back().mutable_random()->set_p(fractions[f]);
+        rules.back().mutable_random()->set_seed(spec.random_seed());
+      } else {
+        SelectFraction(score->id, fractions[f], thresholds[row][f], &rules.back());
+      }
+    }
+    if (!score->is_random()) ++row;
+  }
+  return rules;
+}
+
+class Sweep final : public Planner {
+ public:
+  v1::Job::SpecCase kind() const override { return v1::Job::kSweep; }
+
+  const v1::Workload& workload(const v1::Job& job) const override { return job.sweep().workload(); }
+
+  std::span<const store::Stage> stages() const override {
+    static constexpr std::array kStages = {store::Stage::kScore, store::Stage::kAblate};
+    return kStages;
+  }
+
+  absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const override {
+    std::vector<v1::ResolvedRule> rules;
+    if (stage == store::Stage::kAblate) {
+      HC_ASSIGN_OR_RETURN(rules, Rules(input));
+    }
+    return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
+  }
+};
+
+}  // namespace
+
+const Planner& SweepPlanner() {
+  static const Sweep planner;
+  return planner;
+}
+
+}  // namespace headcount::plan
