@@ -1,0 +1,261 @@
+// See curves.h.
+
+#include "server/results/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "server/results/polyline.h"
+#include "server/results/rule_index.h"
+#include "server/results/statistics.h"
+
+namespace headcount::results {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kDefaultMargin = 1;  // percentage points
+
+// What lm-evaluation-harness prints beside the accuracy: pooled over subtasks where there are
+// several.
+double AccuracyStandardError(const RuleOutcomes& rule, const Subtasks& subtasks) {
+  std::vector<int64_t> documents(static_cast<size_t>(subtasks.count), 0);
+  std::vector<int64_t> correct(static_cast<size_t>(subtasks.count), 0);
+  for (size_t d = 0; d < rule.documents.size(); ++d) {
+    if (!rule.documents[d]) continue;
+    const auto subtask = static_cast<size_t>(subtasks.of_document[d]);
+    ++documents[subtask];
+    correct[subtask] += rule.documents[d]->decision.correct ? 1 : 0;
+  }
+  std::vector<GroupPart> parts;
+  for (size_t s = 0; s < documents.size(); ++s) {
+    if (documents[s] == 0) continue;
+    parts.push_back({documents[s], StandardErrorOfShare(correct[s], documents[s])});
+  }
+  if (parts.size() == 1) return parts.front().standard_error;
+  return PooledStandardError(parts);
+}
+
+// Accuracy and share over the documents of a rule.
+void FillOwn(const v1::Manifest& manifest, const Subtasks& subtasks, const RuleOutcomes& rule,
+             v1::CurvePoint* point) {
+  int64_t documents = 0;
+  int64_t finite = 0;
+  int64_t correct = 0;
+  int64_t correct_norm = 0;
+  int64_t correct_finite = 0;
+  double share = 0;
+  for (const std::optional<DocumentOutcome>& document : rule.documents) {
+    if (!document) continue;
+    ++documents;
+    share += document->share_zeroed;
+    correct += document->decision.correct ? 1 : 0;
+    correct_norm += document->decision.correct_norm ? 1 : 0;
+    finite += document->decision.finite ? 1 : 0;
+    correct_finite += document->decision.finite && document->decision.correct ? 1 : 0;
+  }
+  const auto mean = [](auto sum, int64_t n) {
+    return n > 0 ? static_cast<double>(sum) / static_cast<double>(n) : kNaN;
+  };
+  const bool has_norm = std::find(manifest.metrics().begin(), manifest.metrics().end(),
+                                  "acc_norm") != manifest.metrics().end();
+  // Prompts of a score job need not have a right answer.
+  const bool has_gold =
+      std::any_of(manifest.documents().begin(), manifest.documents().end(),
+                  [](const v1::ManifestDocument& document) { return document.gold() >= 0; });
+  point->set_documents(documents);
+  point->set_share_zeroed(mean(share, documents));
+  point->set_accuracy(has_gold ? mean(correct, documents) : kNaN);
+  point->set_accuracy_norm(has_gold && has_norm ? mean(correct_norm, documents) : kNaN);
+  point->set_standard_error(has_gold ? AccuracyStandardError(rule, subtasks) : kNaN);
+  point->set_non_finite_documents(documents - finite);
+  point->set_accuracy_finite(has_gold ? mean(correct_finite, finite) : kNaN);
+}
+
+// The comparison with the baseline over the documents that both have.
+void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const RuleOutcomes& rule,
+                v1::CurvePoint* point) {
+  std::vector<double> differences;
+  std::vector<int32_t> clusters;
+  int64_t to_wrong = 0;
+  int64_t to_right = 0;
+  double gold_change = 0;
+  int64_t gold_documents = 0;
+  for (size_t d = 0; d < rule.documents.size(); ++d) {
+    if (!rule.documents[d] || !baseline.documents[d]) continue;
+    const DocumentOutcome& now = *rule.documents[d];
+    const DocumentOutcome& before = *baseline.documents[d];
+    const int difference = (now.decision.correct ? 1 : 0) - (before.decision.correct ? 1 : 0);
+    differences.push_back(difference);
+    clusters.push_back(subtasks.of_document[d]);
+    to_wrong += difference < 0 ? 1 : 0;
+    to_right += difference > 0 ? 1 : 0;
+    const double change = now.gold_log_likelihood - before.gold_log_likelihood;
+    if (std::isfinite(change)) {
+      gold_change += change;
+      ++gold_documents;
+    }
+  }
+  const PairedDifference paired = ComparePaired(differences, clusters, subtasks.count);
+  point->set_difference(paired.mean);
+  point->set_difference_standard_error(paired.standard_error);
+  point->set_difference_standard_error_iid(paired.standard_error_iid);
+  point->set_mcnemar_p(differences.empty() ? kNaN : McNemarExactP(to_wrong, to_right));
+  point->set_flips_to_wrong(to_wrong);
+  point->set_flips_to_right(to_right);
+  point->set_gold_log_likelihood_change(
+      gold_documents > 0 ? gold_change / static_cast<double>(gold_documents) : kNaN);
+}
+
+double ThresholdOf(const v1::ResolvedRule& rule) {
+  switch (rule.select_case()) {
+    case v1::ResolvedRule::kThreshold:
+      return double{rule.threshold().value()};
+    case v1::ResolvedRule::kRandom:
+      return rule.random().p();
+    default:
+      return kNaN;
+  }
+}
+
+// Whether a point takes part in areas and shares.
+bool Counts(const v1::CurvePoint& point) {
+  return point.complete() && point.documents() > 0 &&
+         static_cast<double>(point.non_finite_documents()) <=
+             kMostNonFinite * static_cast<double>(point.documents());
+}
+
+// In percent, as published curves are.
+std::vector<Point> Polyline(const v1::Curve& curve) {
+  std::vector<Point> points;
+  for (const v1::CurvePoint& point : curve.points()) {
+    if (Counts(point)) points.push_back({100 * point.share_zeroed(), 100 * point.accuracy()});
+  }
+  return SortedByX(points);
+}
+
+void SumUp(const std::vector<Point>& points, double limit, double floor, v1::Curve* curve) {
+  const bool has_curve = points.size() > 1;
+  curve->set_auc(NormalizedArea(points));
+  curve->set_auc_common(NormalizedAreaUpTo(points, limit));
+  curve->set_auc_10(NormalizedAreaUpTo(points, 10));
+  const WithinMargin within = FindWithinMargin(points, floor);
+  curve->set_largest_share(has_curve ? within.largest / 100 : kNaN);
+  curve->set_at_least(has_curve && within.at_least);
+  curve->set_first_crossing(has_curve ? within.first_crossing / 100 : kNaN);
+}
+
+absl::StatusOr<double> Margin(const v1::GetCurvesRequest& request) {
+  const double margin = request.margin_points();
+  if (!(margin >= 0 && margin <= 100)) {
+    return InvalidField("margin_points", absl::StrCat(margin), "must be from 0 to 100");
+  }
+  return margin == 0 ? kDefaultMargin : margin;
+}
+
+// The curves with their points, in the order in which their labels first appear in the plan.
+absl::Status CollectPoints(OutcomeReader& reader, const v1::StagePlan& plan,
+                           const v1::Manifest& manifest, const Subtasks& subtasks,
+                           const RuleOutcomes& baseline, v1::Curves* curves) {
+  std::map<std::string, int> curve_of_label;
+  for (int64_t block = 0; block < reader.rule_blocks(); ++block) {
+    HC_ASSIGN_OR_RETURN(const std::vector<RuleOutcomes> outcomes, reader.RuleBlock(block));
+    for (const RuleOutcomes& rule : outcomes) {
+      const v1::ResolvedRule& resolved = plan.rules(StageRule(plan, rule.shown_rule));
+      const auto [at, added] = curve_of_label.emplace(resolved.label(), curves->curves_size());
+      if (added) {
+        v1::Curve* curve = curves->add_curves();
+        curve->set_id(resolved.label());
+        curve->set_metric("acc");
+        *curve->add_points() = curves->baseline();
+      }
+      if (rule.stored == 0) continue;
+      v1::CurvePoint point = MakePoint(manifest, subtasks, baseline, rule);
+      point.set_nominal_fraction(resolved.nominal_fraction());
+      point.set_threshold(ThresholdOf(resolved));
+      *curves->mutable_curves(at->second)->add_points() = std::move(point);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Subtasks SubtasksOf(const v1::Manifest& manifest) {
+  Subtasks subtasks;
+  std::map<std::string, int32_t> index;
+  for (const v1::ManifestDocument& document : manifest.documents()) {
+    const auto [at, added] = index.emplace(document.subtask(), subtasks.count);
+    subtasks.count += added ? 1 : 0;
+    subtasks.of_document.push_back(at->second);
+  }
+  return subtasks;
+}
+
+v1::CurvePoint MakePoint(const v1::Manifest& manifest, const Subtasks& subtasks,
+                         const RuleOutcomes& baseline, const RuleOutcomes& rule) {
+  v1::CurvePoint point;
+  point.set_rule(rule.shown_rule);
+  point.set_complete(rule.complete);
+  FillOwn(manifest, subtasks, rule, &point);
+  FillPaired(subtasks, baseline, rule, &point);
+  return point;
+}
+
+absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,
+                                     const v1::GetCurvesRequest& request) {
+  HC_ASSIGN_OR_RETURN(const double margin, Margin(request));
+  HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, request.job()));
+  if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
+  HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
+                      ReadManifest(artifacts, results.manifest_digest));
+  OutcomeReader reader(jobs, artifacts, results, *manifest);
+  HC_ASSIGN_OR_RETURN(const RuleOutcomes baseline, reader.Baseline());
+  if (baseline.stored == 0) return ResultsNotReady(request.job(), "results");
+
+  const Subtasks subtasks = SubtasksOf(*manifest);
+  v1::Curves curves;
+  curves.set_margin_points(margin);
+  curves.set_documents(manifest->documents_size());
+  curves.set_complete(results.complete());
+  // A sweep takes its thresholds from the very documents that it evaluates.
+  curves.set_in_sample(results.job.spec_case() == v1::Job::kSweep);
+  v1::CurvePoint* base = curves.mutable_baseline();
+  *base = MakePoint(*manifest, subtasks, baseline, baseline);
+  base->set_threshold(kNaN);
+  if (results.ablate.has_value()) {
+    HC_RETURN_IF_ERROR(
+        CollectPoints(reader, results.ablate->plan, *manifest, subtasks, baseline, &curves));
+  }
+
+  std::vector<std::vector<Point>> polylines;
+  for (v1::Curve& curve : *curves.mutable_curves()) {
+    std::stable_sort(curve.mutable_points()->begin(), curve.mutable_points()->end(),
+                     [](const v1::CurvePoint& a, const v1::CurvePoint& b) {
+                       return a.share_zeroed() < b.share_zeroed();
+                     });
+    polylines.push_back(Polyline(curve));
+  }
+  std::vector<std::vector<Point>> drawn;  // those that zero something
+  for (const std::vector<Point>& polyline : polylines) {
+    if (!polyline.empty() && polyline.back().x > polyline.front().x) drawn.push_back(polyline);
+  }
+  const double limit = CommonLimit(drawn);
+  curves.set_auc_common_limit(limit / 100);
+  for (int c = 0; c < curves.curves_size(); ++c) {
+    SumUp(polylines[static_cast<size_t>(c)], limit, 100 * base->accuracy() - margin,
+          curves.mutable_curves(c));
+  }
+  return curves;
+}
+
+}  // namespace headcount::results

@@ -1,0 +1,30 @@
+// See result_reader.h.
+
+#include "server/results/result_reader.h"
+
+#include "server/results/curves.h"
+#include "server/results/head_scores.h"
+#include "server/results/thresholds.h"
+
+namespace headcount::results {
+
+absl::StatusOr<v1::HeadScores> ResultReader::GetHeadScores(
+    const v1::GetHeadScoresRequest& request) const {
+  return results::GetHeadScores(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::QueryThresholdsResponse> ResultReader::QueryThresholds(
+    const v1::QueryThresholdsRequest& request) const {
+  return results::QueryThresholds(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Curves> ResultReader::GetCurves(const v1::GetCurvesRequest& request) const {
+  return results::GetCurves(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<std::unique_ptr<SampleStream>> ResultReader::ListSamples(
+    const v1::ListSamplesRequest& request) const {
+  return SampleStream::Open(jobs_, artifacts_, request);
+}
+
+}  // namespace headcount::results

@@ -1,0 +1,40 @@
+// All that is read from a job's stored results, behind one door: the API calls it, exports and
+// tests too. Answers are derived from chunks on every call, so they are as new as the store.
+//
+// Thread-safe. Errors: those of thresholds.h, head_scores.h, curves.h and samples.h;
+// FAILED_PRECONDITION (RESULTS_NOT_READY) before the first unit of the stage that an answer needs
+// is stored.
+
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "headcount/v1/result_service.pb.h"
+#include "server/results/samples.h"
+#include "server/store/artifact_store.h"
+#include "server/store/job_store.h"
+
+namespace headcount::results {
+
+class ResultReader {
+ public:
+  // Both must outlive the reader.
+  ResultReader(store::JobStore& jobs, store::ArtifactStore& artifacts)
+      : jobs_(jobs), artifacts_(artifacts) {}
+
+  // kv_heads is 0: the store does not know it, the API fills it in from the catalogue.
+  absl::StatusOr<v1::HeadScores> GetHeadScores(const v1::GetHeadScoresRequest& request) const;
+  absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
+      const v1::QueryThresholdsRequest& request) const;
+  absl::StatusOr<v1::Curves> GetCurves(const v1::GetCurvesRequest& request) const;
+  // Records are pulled from the stream one by one, by one thread at a time.
+  absl::StatusOr<std::unique_ptr<SampleStream>> ListSamples(
+      const v1::ListSamplesRequest& request) const;
+
+ private:
+  store::JobStore& jobs_;
+  store::ArtifactStore& artifacts_;
+};
+
+}  // namespace headcount::results

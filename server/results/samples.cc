@@ -1,0 +1,199 @@
+// See samples.h.
+
+#include "server/results/samples.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "server/results/records.h"
+#include "server/results/rule_index.h"
+
+namespace headcount::results {
+namespace {
+
+constexpr const char* kBaselineLabel = "baseline";
+
+absl::Status OutOfRange(std::string_view field, int64_t value, const std::string& message) {
+  return WithField(
+      absl::OutOfRangeError(absl::StrCat(std::string(field), ": ", message, " (got ", value, ")")),
+      field);
+}
+
+const v1::StagePlan& PlanOf(const JobResults& results, store::Stage stage) {
+  return stage == store::Stage::kScore ? results.score->plan : results.ablate->plan;
+}
+
+// The sample blocks that touch [first, end), as [first block, end block).
+std::pair<int64_t, int64_t> BlocksOf(const v1::StagePlan& plan, int64_t first, int64_t end) {
+  const auto& blocks = plan.sample_blocks();
+  const auto begin =
+      std::partition_point(blocks.begin(), blocks.end(), [first](const v1::SampleBlock& block) {
+        return block.first_sample() + block.samples() <= first;
+      });
+  const auto stop = std::partition_point(begin, blocks.end(), [end](const v1::SampleBlock& block) {
+    return block.first_sample() < end;
+  });
+  return {begin - blocks.begin(), stop - blocks.begin()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SampleStream>> SampleStream::Open(
+    store::JobStore& jobs, store::ArtifactStore& artifacts, const v1::ListSamplesRequest& request) {
+  if (request.with_text()) return UnimplementedField("with_text");
+  if (request.first_sample() < 0) {
+    return InvalidField("first_sample", absl::StrCat(request.first_sample()), "must be 0 or more");
+  }
+  if (request.max_samples() < 0) {
+    return InvalidField("max_samples", absl::StrCat(request.max_samples()), "must be 0 or more");
+  }
+  std::unique_ptr<SampleStream> stream(new SampleStream(jobs, artifacts));
+  HC_ASSIGN_OR_RETURN(stream->results_, OpenResults(jobs, request.job()));
+  const JobResults& results = stream->results_;
+  const bool stored = (results.score.has_value() && results.score->done_units > 0) ||
+                      (results.ablate.has_value() && results.ablate->done_units > 0);
+  if (!stored) return ResultsNotReady(request.job(), "samples");
+  HC_ASSIGN_OR_RETURN(stream->manifest_, ReadManifest(artifacts, results.manifest_digest));
+  const int64_t samples = stream->manifest_->samples_size();
+  if (request.first_sample() >= samples) {
+    return OutOfRange("first_sample", request.first_sample(),
+                      absl::StrCat("the job has ", samples, " samples"));
+  }
+  stream->first_sample_ = request.first_sample();
+  stream->end_sample_ = request.max_samples() == 0
+                            ? samples
+                            : std::min(samples - request.first_sample(), request.max_samples()) +
+                                  request.first_sample();
+  HC_RETURN_IF_ERROR(stream->AddPlaces(request));
+  return stream;
+}
+
+absl::Status SampleStream::AddPlaces(const v1::ListSamplesRequest& request) {
+  std::vector<int> rules(request.rules().begin(), request.rules().end());
+  if (rules.empty()) {
+    const int ablate_rules = results_.ablate.has_value() ? results_.ablate->plan.rules_size() -
+                                                               BaselineRules(results_.ablate->plan)
+                                                         : 0;
+    for (int rule = kBaselineRule; rule < ablate_rules; ++rule) rules.push_back(rule);
+  }
+  std::sort(rules.begin(), rules.end());
+  rules.erase(std::unique(rules.begin(), rules.end()), rules.end());
+  for (const int rule : rules) {
+    HC_ASSIGN_OR_RETURN(std::optional<Place> place, PlaceOf(rule));
+    if (place) places_.push_back(*std::move(place));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int shown_rule) const {
+  if (shown_rule == kBaselineRule && results_.score.has_value()) {
+    return Place{kBaselineRule, store::Stage::kScore, 0, 0, kBaselineLabel};
+  }
+  if (!results_.ablate.has_value()) {
+    if (results_.job.spec_case() == v1::Job::kScore) {
+      return OutOfRange("rules", shown_rule, "a score job has the baseline, -1, alone");
+    }
+    return ResultsNotReady(results_.job.name(), "ablated samples");
+  }
+  const v1::StagePlan& plan = results_.ablate->plan;
+  const int stage_rule = StageRule(plan, shown_rule);
+  if (shown_rule < kBaselineRule || stage_rule >= plan.rules_size()) {
+    return OutOfRange(
+        "rules", shown_rule,
+        absl::StrCat("the job has rules -1 to ", ShownRule(plan, plan.rules_size()) - 1));
+  }
+  if (stage_rule < 0) return std::nullopt;  // a job without a baseline of its own
+  Place place;
+  place.shown_rule = shown_rule;
+  place.first_unit = int64_t{stage_rule / plan.rules_per_unit()} * plan.sample_blocks_size();
+  place.rule_in_unit = stage_rule % plan.rules_per_unit();
+  place.label = shown_rule == kBaselineRule ? kBaselineLabel : plan.rules(stage_rule).label();
+  return place;
+}
+
+absl::StatusOr<std::optional<v1::SampleRecord>> SampleStream::Next() {
+  while (records_.empty()) {
+    if (place_ == places_.size()) return std::nullopt;
+    const Place& place = places_[place_];
+    if (!cursor_) {
+      const auto [first, end] = BlocksOf(PlanOf(results_, place.stage), first_sample_, end_sample_);
+      cursor_.emplace(jobs_, results_.job.name(), place.stage, place.first_unit + first,
+                      place.first_unit + end);
+    }
+    HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor_->Next());
+    if (record) {
+      HC_RETURN_IF_ERROR(ReadUnit(*record));
+    } else {
+      cursor_.reset();
+      ++place_;
+    }
+  }
+  v1::SampleRecord next = std::move(records_.front());
+  records_.pop_front();
+  return next;
+}
+
+absl::Status SampleStream::ReadUnit(const store::ChunkRecord& record) {
+  const Place& place = places_[place_];
+  const std::string& job = results_.job.name();
+  if (place.stage == store::Stage::kScore) {
+    v1::ScoreChunk chunk;
+    HC_RETURN_IF_ERROR(ReadChunk(artifacts_, job, record, format::FrameKind::kScoreChunk, &chunk));
+    return AddRecords(chunk, 0);
+  }
+  v1::AblateChunk chunk;
+  HC_RETURN_IF_ERROR(ReadChunk(artifacts_, job, record, format::FrameKind::kAblateChunk, &chunk));
+  return AddRecords(chunk, place.rule_in_unit * chunk.samples());
+}
+
+template <typename Chunk>
+absl::Status SampleStream::AddRecords(const Chunk& chunk, int first_row) {
+  if (first_row < 0 || chunk.results_size() - first_row < chunk.samples()) {
+    return absl::DataLossError(absl::StrCat(results_.job.name(), ": a chunk of ", chunk.samples(),
+                                            " samples has ", chunk.results_size(), " rows"));
+  }
+  const Place& place = places_[place_];
+  const int64_t heads = int64_t{chunk.layers()} * chunk.heads();
+  const auto row = [&](int i) -> const v1::SampleResult& { return chunk.results(first_row + i); };
+  std::unordered_map<int64_t, Decision> decisions;
+  HC_RETURN_IF_ERROR(ForEachDocument(*manifest_, chunk.first_sample(), chunk.samples(), heads, row,
+                                     [&](int64_t document, const DocumentOutcome& outcome) {
+                                       decisions.emplace(document, outcome.decision);
+                                     }));
+  for (int i = 0; i < chunk.samples(); ++i) {
+    const int64_t index = chunk.first_sample() + i;
+    if (index < first_sample_ || index >= end_sample_) continue;
+    const v1::ManifestSample& sample = manifest_->samples(static_cast<int>(index));
+    const v1::ManifestDocument& document =
+        manifest_->documents(static_cast<int>(sample.document()));
+    const Decision& decision = decisions[sample.document()];
+    v1::SampleRecord& record = records_.emplace_back();
+    record.set_sample(sample.id());
+    record.set_document(document.id());
+    record.set_rule(place.shown_rule);
+    record.set_rule_label(place.label);
+    *record.mutable_log_likelihoods() = row(i).log_likelihoods();
+    *record.mutable_greedy() = row(i).greedy();
+    record.set_prediction(decision.prediction);
+    record.set_prediction_norm(decision.prediction_norm);
+    record.set_gold(document.gold());
+    record.set_correct(decision.correct);
+    record.set_correct_norm(decision.correct_norm);
+    record.set_share_zeroed(ShareZeroed(row(i).mask(), heads));
+    record.set_mask(row(i).mask());
+    record.set_finite(!row(i).non_finite());
+    const int prefix = sample.group() >= 0 && sample.group() < manifest_->groups_size()
+                           ? manifest_->groups(static_cast<int>(sample.group())).prefix_size()
+                           : 0;
+    record.set_tokens(prefix + sample.suffix_size());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace headcount::results
