@@ -1,7 +1,7 @@
 """Starts a real headcountd with real workers in a folder of its own and talks to it through the command line client.
 
-Used by the test_*.py files beside it, which run.py runs under ctest. Nothing sleeps for a fixed time: every wait is for a
-condition, with a deadline.
+Used by the test_*.py files beside it, which run.py runs under ctest. Nothing sleeps for a fixed time: every wait is for
+a condition, with a deadline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes die; nothing is lost, nothing is told twice, and the results are those of an undisturbed run, byte for byte."""
+"""Processes die; nothing is lost or told twice, and the results are those of an undisturbed run, byte for byte."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 from harness import Service, service, wait_for
 
 SWEEP = (
-    "sweep", "--model=tiny", "--task=everyday", "--limit=60", "--scores=output_norm_ln,entropy,last_output_norm_hn",
+    "sweep",
+    "--model=tiny",
+    "--task=everyday",
+    "--limit=60",
+    "--scores=output_norm_ln,entropy,last_output_norm_hn",
     "--fractions=.05,.1,.15,.2,.25,.3",
-)  # fmt: skip
+)
 
 
 def result_bytes(server: Service, job: str, name: str) -> bytes:

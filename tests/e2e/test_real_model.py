@@ -1,4 +1,4 @@
-"""PIQA and MMLU on real models through server, worker and client; the curves are recomputed from the downloaded samples.
+"""PIQA and MMLU on real models through server, worker and client; curves are recomputed from downloaded samples.
 
 Skipped, loudly, without the shared data folder or the demo model. With HEADCOUNT_FULL=1 the long versions run.
 """
@@ -38,29 +38,47 @@ class RealModelTest(unittest.TestCase):
         self.service.cli("download", job, "-o", str(out))
         check = subprocess.run(
             [python_with_arrow(), REFERENCE, out / "samples.parquet", out / "curves.parquet"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
 
     def test_piqa(self) -> None:
         limit, scores = ("40", "all") if FULL else ("6", "output_norm_ln,first_token_weight,entropy")
         self.run_and_check(
-            "--model=SmolLM2-135M-Instruct", "--task=piqa", f"--limit={limit}", f"--scores={scores}",
-            documents=int(limit), curves=16 if FULL else 3,
-        )  # fmt: skip
+            "--model=SmolLM2-135M-Instruct",
+            "--task=piqa",
+            f"--limit={limit}",
+            f"--scores={scores}",
+            documents=int(limit),
+            curves=16 if FULL else 3,
+        )
 
     def test_mmlu(self) -> None:
         if FULL:
             self.assertTrue(QWEN.is_dir(), f"no model at {QWEN}: deploy/demo_model.py --model qwen2.5-coder-0.5b")
             self.run_and_check(
-                "--model=Qwen2.5-Coder-0.5B-Instruct", "--task=mmlu", "--subtask=high_school_geography,astronomy", "--limit=4",
-                "--num-fewshot=5", "--scores=output_norm_ln,first_token_weight", documents=8, curves=2,
-            )  # fmt: skip
+                "--model=Qwen2.5-Coder-0.5B-Instruct",
+                "--task=mmlu",
+                "--subtask=high_school_geography,astronomy",
+                "--limit=4",
+                "--num-fewshot=5",
+                "--scores=output_norm_ln,first_token_weight",
+                documents=8,
+                curves=2,
+            )
         else:
             self.run_and_check(
-                "--model=SmolLM2-135M-Instruct", "--task=mmlu", "--subtask=high_school_geography,astronomy", "--limit=2",
-                "--num-fewshot=0", "--scores=output_norm_ln", documents=4, curves=1,
-            )  # fmt: skip
+                "--model=SmolLM2-135M-Instruct",
+                "--task=mmlu",
+                "--subtask=high_school_geography,astronomy",
+                "--limit=2",
+                "--num-fewshot=0",
+                "--scores=output_norm_ln",
+                documents=4,
+                curves=1,
+            )
 
 
 if __name__ == "__main__":

@@ -35,9 +35,14 @@ class ServiceTest(unittest.TestCase):
 
     def test_sweep_has_curves_that_follow_from_its_samples(self) -> None:
         job = self.service.submit(
-            "sweep", "--model=tiny", "--task=everyday", "--limit=12", "--scores=output_norm_ln,first_token_weight,random",
-            "--fractions=.1,.3", "--request-id=11111111-1111-4111-8111-111111111111",
-        )  # fmt: skip
+            "sweep",
+            "--model=tiny",
+            "--task=everyday",
+            "--limit=12",
+            "--scores=output_norm_ln,first_token_weight,random",
+            "--fractions=.1,.3",
+            "--request-id=11111111-1111-4111-8111-111111111111",
+        )
         self.service.finish(job)
         curves = self.service.json("curves", job)
         self.assertTrue(curves["complete"])
@@ -49,22 +54,34 @@ class ServiceTest(unittest.TestCase):
         self.assertEqual(names, {"scores.output_norm_ln.npy", "samples.parquet", "curves.parquet", "job.json"})
         check = subprocess.run(
             [python_with_arrow(), REFERENCE, out / "samples.parquet", out / "curves.parquet"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
         self.assertIn("output_norm_ln", self.service.cli("curves", job))
         self.assertIn("layer", self.service.cli("heads", job, "--fraction=.15"))
         self.assertEqual(len(self.service.lines("samples", job, "--rule=-1", "--limit=0")), 24)
 
         again = self.service.submit(
-            "sweep", "--model=tiny", "--task=everyday", "--limit=12", "--scores=output_norm_ln,first_token_weight,random",
-            "--fractions=.1,.3", "--request-id=11111111-1111-4111-8111-111111111111",
-        )  # fmt: skip
+            "sweep",
+            "--model=tiny",
+            "--task=everyday",
+            "--limit=12",
+            "--scores=output_norm_ln,first_token_weight,random",
+            "--fractions=.1,.3",
+            "--request-id=11111111-1111-4111-8111-111111111111",
+        )
         self.assertEqual(again, job)
         other = self.service.refused(
-            "submit", "sweep", "--model=tiny", "--task=everyday", "--limit=13", "--scores=random",
+            "submit",
+            "sweep",
+            "--model=tiny",
+            "--task=everyday",
+            "--limit=13",
+            "--scores=random",
             "--request-id=11111111-1111-4111-8111-111111111111",
-        )  # fmt: skip
+        )
         self.assertEqual((other.error["code"], other.error["reason"]), ("ALREADY_EXISTS", "REQUEST_ID_REUSED"))
 
     def test_thresholds_go_both_ways(self) -> None:
@@ -80,10 +97,18 @@ class ServiceTest(unittest.TestCase):
         scores = self.service.submit("score", "--model=tiny", "--task=everyday", "--limit=4")
         self.service.finish(scores)
         job = self.service.submit(
-            "ablate", "--model=tiny", "--task=everyday", "--limit=4", f"--score-job={scores}", "--rule=output_norm<1e9",
-            "--rule=output_norm_ln@0.2", "--rule=entropy:top=1", "--rule=heads=0.1,2.3", "--rule=random=0.5,seed=7",
+            "ablate",
+            "--model=tiny",
+            "--task=everyday",
+            "--limit=4",
+            f"--score-job={scores}",
+            "--rule=output_norm<1e9",
+            "--rule=output_norm_ln@0.2",
+            "--rule=entropy:top=1",
+            "--rule=heads=0.1,2.3",
+            "--rule=random=0.5,seed=7",
             "--exclude-layers=1",
-        )  # fmt: skip
+        )
         self.service.finish(job)
         records = self.service.lines("samples", job, "--limit=0")
         shares = {}
