@@ -1,0 +1,70 @@
+// See comparing_attention.h.
+
+#include "comparing_attention.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include "ATen/TensorOperators.h"
+#include "ATen/ops/item.h"
+#include "c10/core/InferenceMode.h"
+#include "worker/engine/measure/row_reduce.h"
+#include "worker/engine/model/transformer.h"
+
+namespace headcount::engine {
+namespace {
+
+// Written so that a NaN counts as a difference without bound.
+void Raise(double& worst, const at::Tensor& difference) {
+  const auto value = difference.abs().max().item<double>();
+  if (!(value <= worst)) worst = value == value ? value : 1e300;
+}
+
+class TakeEverything final : public LayerWatcher {
+ public:
+  AttentionExtras Extras(int) const override { return {true, true}; }
+  void OnHeads(LayerHeads&) override {}
+};
+
+}  // namespace
+
+AttentionOutput ComparingAttention::Run(const AttentionInput& input, AttentionExtras extras) const {
+  const AttentionOutput flash = flash_->Run(input, extras);
+  const AttentionOutput dense = dense_->Run(input, extras);
+  const Packing& packing = *input.packing;
+  ++differences_.layers;
+  Raise(differences_.z, flash.z.to(at::kFloat) - dense.z.to(at::kFloat));
+  Raise(differences_.first_weight, flash.first_weight - dense.first_weight);
+  Raise(differences_.entropy, flash.entropy - dense.entropy);
+  Raise(differences_.mean_first_weight,
+        RowMeans(flash.first_weight, packing) - RowMeans(dense.first_weight, packing));
+  Raise(differences_.mean_entropy,
+        RowMeans(flash.entropy, packing) - RowMeans(dense.entropy, packing));
+  const at::Tensor norms = RowMeans(Norms(dense.z), packing);
+  Raise(differences_.mean_output_norm_relative,
+        (RowMeans(Norms(flash.z), packing) - norms) / norms.clamp_min(1e-6));
+  return flash;
+}
+
+AttentionDifferences CompareAttention(const std::string& directory, c10::ScalarType dtype,
+                                      const std::vector<std::vector<int32_t>>& prompts) {
+  c10::InferenceMode inference;
+  const c10::Device cpu(c10::DeviceType::CPU);
+  auto config = catalog::ReadModelConfig(directory);
+  auto checkpoint = catalog::ListCheckpoint(directory);
+  auto reader = CheckpointReader::Open(checkpoint.value());
+  auto weights = LoadWeights(config.value(), reader.value(), dtype, cpu);
+  AttentionDifferences differences;
+  Transformer model(config.value(), std::move(weights.value()),
+                    std::make_unique<ComparingAttention>(differences), cpu);
+  TakeEverything watcher;
+  for (const std::vector<int32_t>& prompt : prompts) {
+    // Two equal rows and a shorter one: blocks of more than one row are covered too.
+    const std::span<const int32_t> whole = prompt;
+    const std::span<const int32_t> rows[] = {whole.first(prompt.size() / 2 + 1), whole, whole};
+    model.Forward(Pack({}, rows, cpu), {}, &watcher);
+  }
+  return differences;
+}
+
+}  // namespace headcount::engine

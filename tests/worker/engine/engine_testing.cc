@@ -1,0 +1,98 @@
+// See engine_testing.h.
+
+#include "engine_testing.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include "gtest/gtest.h"
+
+namespace headcount::engine {
+namespace {
+
+template <typename T>
+T ValueOrDie(absl::StatusOr<T> value) {
+  if (!value.ok()) {
+    std::cerr << "test needs this to work: " << value.status() << std::endl;
+    std::abort();
+  }
+  return *std::move(value);
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype,
+                                  const EngineOptions& options) {
+  return ValueOrDie(Engine::Load(directory, dtype, {}, options));
+}
+
+UnitResult RunOrDie(Engine& engine, const Unit& unit) {
+  CancelFlag cancel = false;
+  return ValueOrDie(engine.Run(unit, cancel, nullptr));
+}
+
+Unit MakeUnit(const std::vector<std::vector<int32_t>>& prompts, std::vector<Rule> rules,
+              bool measurements) {
+  Unit unit;
+  for (size_t rule = 0; rule < rules.size(); ++rule) {
+    for (const std::vector<int32_t>& prompt : prompts) {
+      unit.rows.push_back({.suffix = prompt, .rule = static_cast<int>(rule)});
+    }
+  }
+  unit.rules = std::move(rules);
+  unit.record.measurements = measurements;
+  return unit;
+}
+
+std::vector<float> ScoresOf(const RowResult& row, const catalog::ModelConfig& config,
+                            const catalog::Score& score) {
+  const size_t size = static_cast<size_t>(config.layers) * static_cast<size_t>(config.heads);
+  EXPECT_EQ(row.measurements.size(), size * catalog::kMeasurementCount);
+  const float* measurements[catalog::kMeasurementCount];
+  for (size_t m = 0; m < catalog::kMeasurementCount; ++m) {
+    measurements[m] = row.measurements.data() + m * size;
+  }
+  std::vector<float> out(size);
+  score.expression.EvaluateLayers(measurements, config.layers, config.heads, out);
+  return out;
+}
+
+std::vector<float> MaskOf(const RowResult& row, const catalog::ModelConfig& config) {
+  std::vector<float> out(static_cast<size_t>(config.layers) * static_cast<size_t>(config.heads));
+  EXPECT_EQ(row.mask.size(), (out.size() + 7) / 8);
+  for (size_t bit = 0; bit < out.size(); ++bit) {
+    out[bit] = static_cast<float>(row.mask[bit / 8] >> (bit % 8) & 1);
+  }
+  return out;
+}
+
+const catalog::Score& ScoreOrDie(const std::string& id_or_alias) {
+  return *ValueOrDie(catalog::FindScore(id_or_alias));
+}
+
+Rule ThresholdRule(const std::string& score, float threshold) {
+  Rule rule;
+  rule.select = Rule::Select::kThreshold;
+  rule.score = &ScoreOrDie(score);
+  rule.threshold = threshold;
+  return rule;
+}
+
+Rule FixedRule(std::vector<Head> heads) {
+  Rule rule;
+  rule.select = Rule::Select::kFixedHeads;
+  rule.heads = std::move(heads);
+  return rule;
+}
+
+Rule FixedRule(const catalog::ModelConfig& config, const float* mask) {
+  std::vector<Head> heads;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    for (int head = 0; head < config.heads; ++head) {
+      if (*mask++ != 0) heads.push_back({layer, head});
+    }
+  }
+  return FixedRule(std::move(heads));
+}
+
+}  // namespace headcount::engine

@@ -1,0 +1,39 @@
+// Short ways to run the engine in tests. Failures of the engine are test failures with its status
+// in the text.
+
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/catalog/scores.h"
+#include "worker/engine/engine.h"
+
+namespace headcount::engine {
+
+std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype = DType::kFloat32,
+                                  const EngineOptions& options = {});
+
+UnitResult RunOrDie(Engine& engine, const Unit& unit);
+
+// A unit of one row a prompt, each under each of the rules: rows [rule][prompt].
+Unit MakeUnit(const std::vector<std::vector<int32_t>>& prompts, std::vector<Rule> rules,
+              bool measurements);
+
+// A row's scores [layer][head] from its recorded measurements.
+std::vector<float> ScoresOf(const RowResult& row, const catalog::ModelConfig& config,
+                            const catalog::Score& score);
+
+// A row's zeroed heads [layer][head], 0 or 1.
+std::vector<float> MaskOf(const RowResult& row, const catalog::ModelConfig& config);
+
+const catalog::Score& ScoreOrDie(const std::string& id_or_alias);
+
+Rule ThresholdRule(const std::string& score, float threshold);
+Rule FixedRule(std::vector<Head> heads);
+// From a mask [layer][head].
+Rule FixedRule(const catalog::ModelConfig& config, const float* mask);
+
+}  // namespace headcount::engine
