@@ -1,0 +1,81 @@
+// The text form of rules: what each form means, and that every slip is answered with what was
+// written.
+
+#include "client/cli/rule_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace headcount::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RuleText, ThresholdByValueTakesTheInactiveSideOnly) {
+  const auto below = ParseRule("output_norm_ln<0.7", "");
+  ASSERT_TRUE(below.ok()) << below.status();
+  EXPECT_EQ(below->threshold().score(), "output_norm_ln");
+  EXPECT_EQ(below->threshold().value(), 0.7);
+  const auto above = ParseRule("first_token_weight>9e-1", "");
+  ASSERT_TRUE(above.ok()) << above.status();
+  EXPECT_EQ(above->threshold().value(), 0.9);
+  const auto wrong = ParseRule("output_norm_ln>0.7", "");
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(wrong.status().message()), HasSubstr("output_norm_ln<VALUE"));
+}
+
+TEST(RuleText, TheAuthorsNamesAreUnderstood) {
+  const auto rule = ParseRule("HONOR<0.7", "");
+  ASSERT_TRUE(rule.ok()) << rule.status();
+  EXPECT_EQ(rule->threshold().score(), "output_norm_ln");
+}
+
+TEST(RuleText, NotANumberIsPassedOnToBeRefusedByTheServer) {
+  const auto rule = ParseRule("entropy<nan", "");
+  ASSERT_TRUE(rule.ok());
+  EXPECT_TRUE(std::isnan(rule->threshold().value()));
+}
+
+TEST(RuleText, FractionNeedsAScoreJob) {
+  const auto rule = ParseRule("entropy@0.15", "projects/default/jobs/a");
+  ASSERT_TRUE(rule.ok()) << rule.status();
+  EXPECT_EQ(rule->threshold().fraction(), 0.15);
+  EXPECT_EQ(rule->threshold().score_job(), "projects/default/jobs/a");
+  EXPECT_THAT(std::string(ParseRule("entropy@0.15", "").status().message()),
+              HasSubstr("--score-job"));
+}
+
+TEST(RuleText, TopKFixedHeadsAndRandom) {
+  EXPECT_EQ(ParseRule("value_norm:top=2", "")->threshold().top_k(), 2);
+  const auto heads = ParseRule("heads=0.3,4.7", "");
+  ASSERT_TRUE(heads.ok());
+  ASSERT_EQ(heads->fixed_heads().heads_size(), 2);
+  EXPECT_EQ(heads->fixed_heads().heads(1).layer(), 4);
+  EXPECT_EQ(heads->fixed_heads().heads(1).head(), 7);
+  const auto random = ParseRule("random=0.25,seed=9", "");
+  ASSERT_TRUE(random.ok());
+  EXPECT_EQ(random->random().p(), 0.25);
+  EXPECT_EQ(random->random().seed(), 9u);
+}
+
+TEST(RuleText, SlipsNameTheText) {
+  for (const char* text :
+       {"", "entropy", "entropy<", "entropy<x", "entropie<1", "heads=", "heads=3", "heads=1.2.3",
+        "heads=a.b", "random=", "random=x", "random=.1,sed=2", "entropy:best=3", "entropy:top="}) {
+    const auto rule = ParseRule(text, "job");
+    EXPECT_EQ(rule.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(Integers, RangesAndLists) {
+  EXPECT_THAT(*ParseIntegers("--layers", "0-3,7"), ElementsAre(0, 1, 2, 3, 7));
+  EXPECT_THAT(*ParseIntegers("--layers", "5"), ElementsAre(5));
+  for (const char* text : {"", "3-1", "a", "1-2-3", "-", "1,,2"})
+    EXPECT_FALSE(ParseIntegers("--layers", text).ok()) << text;
+}
+
+}  // namespace
+}  // namespace headcount::cli
