@@ -10,8 +10,8 @@
 #include "common/base/status_macros.h"
 #include "common/catalog/numerics_version.h"
 #include "common/format/frame.h"
+#include "common/format/rpc_status.h"
 #include "server/plan/cutter.h"
-#include "server/plan/job_error.h"
 #include "server/plan/prepare_key.h"
 
 namespace headcount::plan {
@@ -290,7 +290,7 @@ absl::StatusOr<bool> JobFlow::Fail(const v1::Job& job, const absl::Status& error
               .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
               .to = v1::Job::FAILED,
               .reason = ReasonOf(error).value_or(absl::StatusCodeToString(error.code())),
-              .error = ToJobError(error)});
+              .error = format::ToRpcStatus(error)});
 }
 
 absl::StatusOr<bool> JobFlow::End(const store::StateChange& change) {

@@ -19,8 +19,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +29,7 @@
 #include "headcount/v1/catalog_service.pb.h"
 #include "headcount/v1/worker_service.pb.h"
 #include "server/queue/policy.h"
+#include "server/queue/worker_registry.h"
 #include "server/store/job_store.h"
 
 namespace headcount::queue {
@@ -86,30 +87,40 @@ class Dispatcher {
   std::map<std::string, int64_t> LostTasks() const;
 
  private:
-  struct Worker;
-  struct After;  // what is to be called once the lock is released
+  // What is to be called once the lock is released.
+  struct After {
+    bool changed = false;
+    std::set<std::string> advance;
+  };
 
+  // --- dispatcher.cc: the answer to a call ---
   absl::StatusOr<SyncOutcome> Answer(const v1::SynchronizeRequest& request, bool held);
   absl::StatusOr<SyncOutcome> AnswerLocked(const v1::SynchronizeRequest& request, bool held,
                                            After* after);
-  absl::Status Register(const v1::SynchronizeRequest& request, bool held, After* after);
-  absl::StatusOr<std::optional<SyncOutcome>> ContinueTask(Worker& worker,
-                                                          const v1::SynchronizeRequest& request,
-                                                          bool held, After* after);
-  absl::Status FinishTask(Worker& worker, const v1::SynchronizeRequest& request, After* after);
-  absl::StatusOr<SyncOutcome> NextTask(Worker& worker, const v1::SynchronizeRequest& request,
-                                       After* after);
-  absl::StatusOr<std::optional<store::Lease>> LeaseOf(const std::string& worker);
-  absl::StatusOr<v1::Task> MakeTask(const store::Lease& lease, bool whole);
-  absl::Status EndLease(const std::string& task, int attempt, store::LeaseEnd end,
-                        const std::string& cause, const std::string& detail, After* after);
+  absl::StatusOr<SyncOutcome> ContinueTask(Worker& worker, const v1::CurrentTask& task, bool held);
+  absl::StatusOr<SyncOutcome> NextTask(Worker& worker);
+  absl::StatusOr<std::optional<store::Lease>> TakeLease(Worker& worker,
+                                                        const store::QueueView& view);
+  absl::StatusOr<SyncOutcome> Start(Worker& worker, const store::Lease& lease, const v1::Job& job);
+  std::map<std::string, Clock::Duration> WaitedFor(const store::QueueView& view);
+  SyncOutcome Order(Worker& worker, v1::SynchronizeResponse response, const std::string& order);
+  SyncOutcome Outcome(v1::SynchronizeResponse response, bool hold) const;
+  absl::StatusOr<v1::Task> MakeTask(const store::Lease& lease, const v1::Job& job, bool whole);
+  void Fire(const After& after);
+
+  // --- dispatcher_leases.cc: how leases end ---
+  absl::Status FinishTask(Worker& worker, const v1::CurrentTask& task, After* after);
+  absl::Status FinishFailed(const store::Lease& lease, const absl::Status& error, After* after);
+  absl::Status EndLease(const store::Lease& lease, store::LeaseEnd end, const std::string& cause,
+                        const std::string& detail, After* after);
+  absl::Status EndLeasesOf(const std::string& worker, const std::string& cause,
+                           const std::string& detail, After* after);
   absl::Status AfterLoss(const store::EndedLease& ended, const std::string& cause,
                          const std::string& detail, After* after);
   absl::Status FailJob(const std::string& job, const absl::Status& error, After* after);
-  void Charge(Worker& worker);
-  SyncOutcome Outcome(v1::SynchronizeResponse response, bool hold) const;
-  v1::WorkerInfo InfoOf(const Worker& worker) const;
-  void Fire(const After& after);
+  absl::StatusOr<std::optional<store::Lease>> LiveLease(const v1::CurrentTask& task);
+  // Adds the time since the last charge to the owner's accelerator-seconds.
+  void Charge(Worker& worker, bool at_once);
 
   store::JobStore& jobs_;
   Clock& clock_;
@@ -118,13 +129,10 @@ class Dispatcher {
   std::function<void(const std::string&)> advance_;
 
   mutable std::mutex mutex_;  // guards what follows; held over store calls, never over callbacks
-  std::map<std::string, Worker> workers_;
+  WorkerRegistry workers_;
   std::map<std::string, Clock::Duration> served_;      // job -> when it last had a worker
   std::map<std::string, std::string> last_failed_on_;  // job -> worker
-  std::map<std::string, int64_t> lost_tasks_;
-
- public:
-  ~Dispatcher();
+  std::map<std::string, int64_t> lost_tasks_;          // by cause
 };
 
 }  // namespace headcount::queue

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "headcount/v1/worker_service.pb.h"
 #include "server/plan/job_catalog.h"
+#include "server/queue/chunk_check.h"
 #include "server/queue/manifest_cache.h"
 #include "server/store/artifact_store.h"
 #include "server/store/job_store.h"
@@ -37,9 +38,9 @@ class ReportSink {
                                                    std::string_view data);
 
  private:
-  absl::StatusOr<v1::UnitCounts> Check(const v1::ReportHeader& header,
-                                       const store::StageRecord& stage, const v1::Job& job,
-                                       std::string_view data, v1::Provenance* provenance);
+  absl::StatusOr<CheckedChunk> Check(const v1::Job& job, const store::StageRecord& stage,
+                                     const v1::UnitRange& range, std::string_view data);
+  void KeepRunInfo(const std::string& job, const v1::RunInfo& run);
 
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;

@@ -1,0 +1,102 @@
+// See report_sink.h.
+
+#include "server/queue/report_sink.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "server/plan/cutter.h"
+#include "server/plan/planners.h"
+#include "server/queue/chunk_check.h"
+#include "spdlog/spdlog.h"
+
+namespace headcount::queue {
+namespace {
+
+absl::Status CheckTransfer(const v1::ReportHeader& header, std::string_view data) {
+  if (header.bytes() != static_cast<int64_t>(data.size())) {
+    return WithReason(absl::DataLossError(absl::StrCat("bytes: the header says ", header.bytes(),
+                                                       ", ", data.size(), " came")),
+                      "CHUNK_CORRUPT");
+  }
+  if (const uint32_t crc = Crc32c(data); header.crc32c() != crc) {
+    return WithReason(absl::DataLossError(absl::StrCat("crc32c: the header says ", header.crc32c(),
+                                                       ", the bytes have ", crc)),
+                      "CHUNK_CORRUPT");
+  }
+  return absl::OkStatus();
+}
+
+v1::ReportResultsResponse Answer(v1::ReportResultsResponse::Outcome outcome) {
+  v1::ReportResultsResponse response;
+  response.set_outcome(outcome);
+  return response;
+}
+
+}  // namespace
+
+ReportSink::ReportSink(store::JobStore& jobs, store::ArtifactStore& artifacts,
+                       const plan::JobCatalog& catalog, ManifestCache& manifests, StoredFn stored)
+    : jobs_(jobs),
+      artifacts_(artifacts),
+      catalog_(catalog),
+      manifests_(manifests),
+      stored_(std::move(stored)) {}
+
+absl::StatusOr<v1::ReportResultsResponse> ReportSink::Report(const v1::ReportHeader& header,
+                                                             std::string_view data) {
+  HC_RETURN_IF_ERROR(CheckTransfer(header, data));
+  HC_ASSIGN_OR_RETURN(const store::Stage stage_id, store::ParseStage(header.stage()));
+  HC_ASSIGN_OR_RETURN(const v1::Job job, jobs_.GetJob(header.job()));
+  HC_ASSIGN_OR_RETURN(const store::StageRecord stage, jobs_.GetStage(header.job(), stage_id));
+  HC_ASSIGN_OR_RETURN(const v1::UnitRange range, plan::RangeOfUnit(stage.plan, header.unit()));
+
+  // A resend is common after a lost answer: it costs a look.
+  HC_ASSIGN_OR_RETURN(const std::vector<store::ChunkRecord> there,
+                      jobs_.ListChunks(header.job(), stage_id, header.unit(), 1));
+  if (!there.empty() && there.front().unit == header.unit()) {
+    return Answer(v1::ReportResultsResponse::DUPLICATE);
+  }
+
+  HC_ASSIGN_OR_RETURN(const CheckedChunk checked, Check(job, stage, range, data));
+  HC_ASSIGN_OR_RETURN(const std::string digest, artifacts_.Put(data));
+  HC_ASSIGN_OR_RETURN(const store::StoredChunk stored,
+                      jobs_.StoreChunk(header.task(), header.attempt(), header.unit(), digest,
+                                       static_cast<int64_t>(data.size()), checked.counts));
+  if (stored.outcome == store::StoreOutcome::kDuplicate) {
+    return Answer(v1::ReportResultsResponse::DUPLICATE);
+  }
+  if (stage_id != store::Stage::kPrepare && job.provenance().device_kind().empty()) {
+    KeepRunInfo(job.name(), checked.run);
+  }
+  if (stored_) stored_(header.job(), stage_id, header.unit());
+  return Answer(v1::ReportResultsResponse::STORED);
+}
+
+absl::StatusOr<CheckedChunk> ReportSink::Check(const v1::Job& job, const store::StageRecord& stage,
+                                               const v1::UnitRange& range, std::string_view data) {
+  HC_ASSIGN_OR_RETURN(const plan::ModelFacts model,
+                      catalog_.FindModel(plan::WorkloadOf(job).model()));
+  if (stage.stage == store::Stage::kPrepare) return CheckManifestChunk(data, model.config);
+  HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
+                      manifests_.Get(stage.manifest_digest));
+  if (stage.stage == store::Stage::kScore) {
+    return CheckScoreChunk(data, range, model.config, *manifest);
+  }
+  return CheckAblateChunk(data, range, stage.plan, model.config, *manifest);
+}
+
+void ReportSink::KeepRunInfo(const std::string& job, const v1::RunInfo& run) {
+  v1::Provenance provenance;
+  provenance.set_dtype(run.dtype());
+  provenance.set_device_kind(run.device_kind());
+  provenance.set_threads(run.threads());
+  // The unit is stored: a report must not fail for this. The next unit tries again.
+  const absl::Status set = jobs_.SetProvenance(job, provenance);
+  if (!set.ok()) spdlog::warn("provenance of {}: {}", job, set.ToString());
+}
+
+}  // namespace headcount::queue
