@@ -68,7 +68,7 @@ impl Template {
         }
         let mut out = Bounded { bytes: Vec::new(), limit: self.max_output, exceeded: false };
         let template = self.environment.get_template(NAME).map_err(convert)?;
-        let result = template.render_captured_to(Value::from_iter(context), &mut out).map(drop);
+        let result = template.render_captured_to(Value::from(context), &mut out).map(drop);
         if out.exceeded {
             return Err(Error::Exhausted(format!("its output is longer than the limit of {} bytes", out.limit)));
         }
