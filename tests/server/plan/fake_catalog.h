@@ -1,0 +1,76 @@
+// A catalogue over a table, for tests of the planner and the queue.
+//
+// Models: "tiny" (2 layers x 3 query heads, no chat template), "chatty" (the same with one),
+// "broken" (FAILED_PRECONDITION). Tasks: "pairs" (two choices, no few-shot split), "subjects"
+// (subtasks algebra, botany and chess, 5-shot), "unread" (FAILED_PRECONDITION: no data folder).
+
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/errors.h"
+#include "server/plan/job_catalog.h"
+
+namespace headcount::plan {
+
+class FakeCatalog final : public JobCatalog {
+ public:
+  static constexpr int kLayers = 2;
+  static constexpr int kHeads = 3;
+  static constexpr int kHeadDim = 4;
+  static constexpr int kVocabulary = 100;
+  static constexpr int kContext = 64;
+
+  absl::StatusOr<ModelFacts> FindModel(const std::string& name) const override {
+    if (name == "broken") {
+      return WithReason(absl::FailedPreconditionError("hidden_size 10 is no multiple of 3 heads"),
+                        "BAD_CONFIG");
+    }
+    if (name != "tiny" && name != "chatty") {
+      return WithReason(absl::NotFoundError("no model " + name), "MODEL_NOT_FOUND");
+    }
+    ModelFacts facts;
+    facts.config.layers = kLayers;
+    facts.config.heads = kHeads;
+    facts.config.kv_heads = kHeads;
+    facts.config.head_dim = kHeadDim;
+    facts.config.vocab_size = kVocabulary;
+    facts.config.max_position_embeddings = kContext;
+    facts.has_chat_template = name == "chatty";
+    facts.digest = "digest-of-" + name;
+    facts.tokenizer_digest = tokenizer_digest;
+    return facts;
+  }
+
+  absl::StatusOr<TaskFacts> FindTask(const std::string& name) const override {
+    auto task = std::make_shared<tasks::TaskDefinition>();
+    task->task = name;
+    task->digest = task_digest;
+    TaskFacts facts;
+    if (name == "subjects") {
+      task->fewshot_split = "dev";
+      task->num_fewshot = 5;
+      facts.subtasks = {"algebra", "botany", "chess"};
+    } else if (name == "unread") {
+      return WithReason(absl::FailedPreconditionError("data: unread has no folder"), "NO_DATA");
+    } else if (name != "pairs") {
+      return WithReason(absl::NotFoundError("no task " + name), "TASK_NOT_FOUND");
+    }
+    facts.definition = std::move(task);
+    return facts;
+  }
+
+  absl::StatusOr<std::string> DataDigest(const std::string& task,
+                                         const std::vector<std::string>&) const override {
+    return data_digest + task;
+  }
+
+  std::string tokenizer_digest = "tokenizer";
+  std::string task_digest = "task";
+  std::string data_digest = "data";
+};
+
+}  // namespace headcount::plan
