@@ -69,11 +69,10 @@ absl::Status Bad(const std::string& path, const Parts&... parts) {
 }
 
 // Names come from the file: short and printable in messages, whatever they hold.
-std::string Quoted(std::string_view text) {
-  constexpr size_t kShown = 120;
+std::string Quoted(std::string_view text, size_t limit = 120) {
   std::string shown =
-      json(std::string(text.substr(0, kShown))).dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > kShown) absl::StrAppend(&shown, "...");
+      json(std::string(text.substr(0, limit))).dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > limit) absl::StrAppend(&shown, "...");
   return shown;
 }
 
@@ -81,35 +80,76 @@ std::string Shown(const json& value) {
   return Quoted(value.dump(-1, ' ', true, json::error_handler_t::replace));
 }
 
-// Parses JSON that may be hostile: refuses a key said twice in one object and nesting deeper than
-// the format has.
-absl::StatusOr<json> ParseStrictJson(const std::string& path, std::string_view text) {
-  constexpr int kMaxDepth = 3;
-  std::vector<std::set<std::string, std::less<>>> keys(kMaxDepth + 2);
-  std::string duplicate;
-  bool too_deep = false;
-  auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    const bool opens =
-        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
-    if (opens && depth >= kMaxDepth) too_deep = true;
-    if (too_deep) return false;
-    if (event == json::parse_event_t::object_start) keys[depth + 1].clear();
-    if (event == json::parse_event_t::key && duplicate.empty()) {
-      auto [it, inserted] = keys[depth].insert(parsed.get_ref<const std::string&>());
-      if (!inserted) duplicate = *it;
-    }
-    return true;
-  };
-  try {
-    json parsed = json::parse(text.begin(), text.end(), check);
-    if (too_deep) return Bad(path, "its JSON is nested deeper than ", kMaxDepth, " levels");
-    if (!duplicate.empty())
-      return Bad(path, "key ", Quoted(duplicate), " appears twice in one JSON object");
-    if (!parsed.is_object()) return Bad(path, "its JSON is not an object");
-    return parsed;
-  } catch (const json::exception& e) {
-    return Bad(path, "its JSON is not valid: ", Quoted(e.what()));
+// Builds a JSON value while it is parsed and stops at the first key that is said twice in one
+// object or at nesting deeper than the format has. (The library's own parser keeps the last of two
+// equal keys.)
+class StrictBuilder : public json::json_sax_t {
+ public:
+  static constexpr int kMaxDepth = 3;
+
+  bool null() override { return Put(nullptr); }
+  bool boolean(bool value) override { return Put(value); }
+  bool number_integer(number_integer_t value) override { return Put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return Put(value); }
+  bool string(string_t& value) override { return Put(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // JSON has none
+  bool start_object(size_t) override { return Open(json::object()); }
+  bool start_array(size_t) override { return Open(json::array()); }
+  bool key(string_t& value) override {
+    key_ = std::move(value);
+    if (!open_.back()->contains(key_)) return true;
+    return Fail(absl::StrCat("key ", Quoted(key_), " appears twice in one JSON object"));
   }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    return Fail(absl::StrCat("its JSON is not valid: ", Quoted(error.what(), 300)));
+  }
+
+  json& root() { return root_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool Fail(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+  json* Add(json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    return &((*open_.back())[key_] = std::move(value));
+  }
+  bool Put(json value) {
+    Add(std::move(value));
+    return true;
+  }
+  bool Open(json value) {
+    if (open_.size() == kMaxDepth)
+      return Fail(absl::StrCat("its JSON is nested deeper than ", kMaxDepth, " levels"));
+    open_.push_back(Add(std::move(value)));
+    return true;
+  }
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json root_;
+  std::vector<json*> open_;
+  std::string key_;
+  std::string problem_;
+};
+
+absl::StatusOr<json> ParseStrictJson(const std::string& path, const std::string& text) {
+  StrictBuilder builder;
+  try {
+    if (!json::sax_parse(text, &builder)) return Bad(path, builder.problem());
+  } catch (const json::exception& e) {
+    return Bad(path, "its JSON is not valid: ", Quoted(e.what(), 300));
+  }
+  if (!builder.root().is_object()) return Bad(path, "its JSON is not an object");
+  return std::move(builder.root());
 }
 
 absl::StatusOr<uint64_t> NonNegative(const std::string& path, const std::string& tensor,

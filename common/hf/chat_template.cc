@@ -59,8 +59,9 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Load(const std::string& directory) {
 absl::StatusOr<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
                                                  bool add_generation_prompt,
                                                  std::optional<int64_t> now) const {
-  json variables = special_tokens_;
-  json list = json::array();
+  // Ordered: a template may print a message as JSON, role first as in Python.
+  nlohmann::ordered_json variables = special_tokens_;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ChatMessage& message : messages) {
     list.push_back({{"role", message.role}, {"content", message.content}});
   }
