@@ -13,6 +13,14 @@ namespace headcount::tasks {
 
 namespace fs = std::filesystem;
 
+std::string ShippedTaskFolder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/headcount/tasks";
+  if (!error && fs::is_directory(installed, error)) return installed.string();
+  return HEADCOUNT_SOURCE_TASKS;
+}
+
 absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,
                                        const std::map<std::string, std::string>& data) {
   std::error_code error;

@@ -85,6 +85,10 @@ struct TaskSet {
 };
 TaskSet LoadTaskDefinitions(const std::vector<std::string>& folders);
 
+// The folder of the task files that come with headcount: share/headcount/tasks beside the program's
+// bin folder where it is installed, else the source tree's.
+std::string ShippedTaskFolder();
+
 // The folder of a task's rows: from the config's map, else data/<name> beside the task file.
 // NOT_FOUND naming the key to configure.
 absl::StatusOr<std::string> DataFolder(const TaskDefinition& task,

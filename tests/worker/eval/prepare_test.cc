@@ -1,0 +1,145 @@
+// The prepare stage on a real tokenizer and chat template (the demo model), and what it refuses.
+
+#include "worker/eval/prepare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/status/status.h"
+#include "common/format/frame.h"
+#include "common/hf/tokenizer.h"
+#include "headcount/v1/storage.pb.h"
+#include "tests/worker/eval/shared_data.h"
+
+namespace headcount::eval {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class PrepareDemo : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HC_SKIP_UNLESS_EXISTS(model_ + "/tokenizer.json");
+    inputs_.task_folders = {"tasks"};
+    inputs_.data = {{"mmlu", SharedPath("data/mmlu")}, {"piqa", SharedPath("data/piqa")}};
+    inputs_.model_directory = [this](const std::string&) { return model_; };
+    inputs_.threads = 2;
+    workload_.set_model("SmolLM2-135M-Instruct");
+  }
+
+  absl::StatusOr<v1::Manifest> Run() {
+    auto bytes = Prepare(workload_, inputs_, {});
+    if (!bytes.ok()) return bytes.status();
+    v1::Manifest manifest;
+    absl::Status status = format::Unframe(format::FrameKind::kManifest, *bytes, &manifest);
+    if (!status.ok()) return status;
+    return manifest;
+  }
+  std::string Text(const v1::Manifest& manifest, const v1::ManifestSample& sample) {
+    const auto& prefix = manifest.groups(sample.group()).prefix();
+    std::vector<int32_t> ids(prefix.begin(), prefix.end());
+    ids.insert(ids.end(), sample.suffix().begin(), sample.suffix().end());
+    auto tokenizer = hf::Tokenizer::Load(model_);
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    return *tokenizer->Decode(ids, /*skip_special=*/false);
+  }
+
+  const std::string model_ = DemoModelPath("SmolLM2-135M-Instruct");
+  PrepareInputs inputs_;
+  v1::Workload workload_;
+};
+
+TEST_F(PrepareDemo, TwoSolutionsAreTwoSamplesOfOneGroup) {
+  workload_.mutable_task()->set_task("everyday");
+  workload_.mutable_task()->set_limit(3);
+  const auto manifest = Run();
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->task(), "everyday");
+  EXPECT_EQ(manifest->model(), "SmolLM2-135M-Instruct");
+  EXPECT_THAT(manifest->metrics(), ElementsAre("acc", "acc_norm"));
+  EXPECT_EQ(manifest->documents_size(), 3);
+  EXPECT_EQ(manifest->groups_size(), 3);
+  ASSERT_EQ(manifest->samples_size(), 6);
+  EXPECT_EQ(manifest->samples(5).id(), "everyday/2/1");
+  EXPECT_EQ(manifest->samples(5).request(), 1);
+  EXPECT_THAT(manifest->samples(5).choices(), ElementsAre(1));
+  EXPECT_EQ(manifest->samples(5).targets_size(), manifest->samples(5).scored());
+  EXPECT_THAT(Text(*manifest, manifest->samples(0)), StartsWith("Question: "));
+  EXPECT_EQ(manifest->first_token(), "Question");
+  EXPECT_FALSE(manifest->first_token_is_bos());  // as the harness: no BOS for base prompts
+  EXPECT_EQ(manifest->tokenizer_digest().size(), 64u);
+}
+
+TEST_F(PrepareDemo, EqualWorkloadsHaveEqualBytes) {
+  workload_.mutable_task()->set_task("everyday");
+  const auto one = Prepare(workload_, inputs_, {});
+  inputs_.threads = 1;
+  const auto two = Prepare(workload_, inputs_, {});
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(*one, *two);
+}
+
+TEST_F(PrepareDemo, LettersShareASampleAndSubjectsAGroup) {
+  HC_SKIP_UNLESS_EXISTS(inputs_.data["mmlu"]);
+  auto* task = workload_.mutable_task();
+  task->set_task("mmlu");
+  task->add_subtasks("mmlu_nutrition");
+  task->add_subtasks("abstract_algebra");
+  task->set_limit(4);
+  task->set_num_fewshot(5);
+  const auto manifest = Run();
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->documents_size(), 8);
+  EXPECT_EQ(manifest->groups_size(), 2);
+  ASSERT_EQ(manifest->samples_size(), 8);
+  EXPECT_EQ(manifest->samples(0).id(), "mmlu_abstract_algebra/0/0");
+  EXPECT_EQ(manifest->samples(4).id(), "mmlu_nutrition/0/0");
+  EXPECT_THAT(manifest->samples(4).choices(), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(manifest->samples(4).scored(), 1);
+  EXPECT_EQ(manifest->samples(4).targets_size(), 4);
+  EXPECT_GT(manifest->groups(0).prefix_size(), 200);  // description and five examples
+}
+
+TEST_F(PrepareDemo, ChatTemplateBeginsWithBosAndItsLineBreakIsScored) {
+  HC_SKIP_UNLESS_EXISTS(inputs_.data["mmlu"]);
+  auto* task = workload_.mutable_task();
+  task->set_task("mmlu");
+  task->add_subtasks("anatomy");
+  task->set_limit(1);
+  task->set_num_fewshot(1);
+  task->set_chat(v1::CHAT_FORMAT_MULTI_TURN);
+  task->set_system_instruction("You are terse.");
+  const auto manifest = Run();
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->first_token(), "<|im_start|>");
+  EXPECT_TRUE(manifest->first_token_is_bos());
+  ASSERT_EQ(manifest->samples_size(), 1);
+  EXPECT_EQ(manifest->samples(0).scored(), 2);  // "\n" and " A"
+  EXPECT_EQ(manifest->samples(0).targets_size(), 8);
+  const std::string text = Text(*manifest, manifest->samples(0));
+  EXPECT_THAT(text, StartsWith("<|im_start|>system\nYou are terse.\n\nThe following are"));
+  EXPECT_THAT(text, HasSubstr("Answer:<|im_end|>\n<|im_start|>assistant\n"));
+}
+
+TEST_F(PrepareDemo, RefusesWhatOnlyPrepareSees) {
+  auto* task = workload_.mutable_task();
+  task->set_task("nonsense");
+  EXPECT_TRUE(absl::IsNotFound(Run().status()));
+  task->set_task("piqa");
+  task->set_num_fewshot(1);
+  EXPECT_TRUE(absl::IsUnimplemented(Run().status()) || absl::IsNotFound(Run().status()));
+  inputs_.data.clear();
+  task->set_num_fewshot(0);
+  EXPECT_THAT(std::string(Run().status().message()), HasSubstr("data.piqa"));
+
+  workload_.mutable_requests()->add_requests();
+  auto* text = workload_.mutable_requests()->mutable_requests(0)->mutable_context();
+  for (int i = 0; i < 9'000; ++i) text->append(" word");
+  EXPECT_THAT(std::string(Run().status().message()),
+              HasSubstr("sample inline/0/0: prompt has 9000 tokens, the model's context holds"));
+}
+
+}  // namespace
+}  // namespace headcount::eval

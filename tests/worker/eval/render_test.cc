@@ -1,0 +1,217 @@
+// Rendering against what lm-evaluation-harness 0.4.5 itself built (prompt vectors of the shared
+// data), and the cases that the vectors do not hold.
+
+#include "worker/eval/render.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/files.h"
+#include "nlohmann/json.hpp"
+#include "tests/worker/eval/shared_data.h"
+
+namespace headcount::eval {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// Stands in for a chat template, as in the vectors: the messages themselves.
+absl::StatusOr<std::string> MessagesAsJson(const std::vector<hf::ChatMessage>& messages) {
+  json list = json::array();
+  for (const auto& message : messages) {
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  return list.dump();
+}
+
+tasks::TaskDefinition Shipped(const std::string& name) {
+  tasks::TaskSet set = tasks::LoadTaskDefinitions({"tasks"});
+  EXPECT_TRUE(set.tasks.contains(name)) << name;
+  return set.tasks[name];
+}
+
+class PromptVectors : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(PromptVectors, AreByteEqual) {
+  const std::string path = SharedPath("data/lm_eval/prompts.json");
+  HC_SKIP_UNLESS_EXISTS(path);
+  const json sets = json::parse(*ReadFile(path));
+  int compared = 0;
+  for (const json& set : sets) {
+    const std::string name = set["name"];
+    const std::string task_name = GetParam();
+    if (!name.starts_with(task_name + "_")) continue;
+    SCOPED_TRACE(name);
+    const json& settings = set["options"];
+    const tasks::TaskDefinition task = Shipped(task_name);
+    RenderOptions options;
+    options.num_fewshot = set["num_fewshot"].get<int>();
+    if (task_name == "mmlu") {
+      options.subtasks = {fs::path(set["task_yaml"].get<std::string>()).stem().string()};
+    }
+    const bool chat = settings.value("apply_chat_template", false);
+    if (chat) {
+      options.chat =
+          settings.value("fewshot_as_multiturn", false) ? Chat::kMultiTurn : Chat::kSingleTurn;
+      options.render_chat = MessagesAsJson;
+    }
+    options.system_instruction = settings.value("system_instruction", "");
+    const auto documents = RenderTask(task, SharedPath("data/" + task_name), options);
+    ASSERT_TRUE(documents.ok()) << documents.status();
+    for (const json& request : set["requests"]) {
+      const Document& document = documents->at(request["doc_id"].get<size_t>());
+      if (chat) {
+        EXPECT_EQ(json::parse(document.context),
+                  json::parse(request["context"].get<std::string>()));
+      } else {
+        EXPECT_EQ(document.context, request["context"].get<std::string>());
+      }
+      EXPECT_EQ(document.continuations.at(request["idx"].get<size_t>()),
+                request["continuation"].get<std::string>());
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, GetParam() == "mmlu" ? 64 : 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, PromptVectors, ::testing::Values("mmlu", "piqa"),
+                         [](const auto& param) { return param.param; });
+
+class Rendering : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = (fs::path(::testing::TempDir()) /
+               ::testing::UnitTest::GetInstance()->current_test_info()->name())
+                  .string();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    task_.task = "quiz";
+    task_.splits = {{"test", "test.jsonl"}, {"dev", "dev.jsonl"}};
+    task_.test_split = "test";
+    task_.fewshot_split = "dev";
+    task_.doc_to_text = "Q: {{q}}";
+    task_.doc_to_choice = {"{{ [a, b] }}"};
+    task_.doc_to_choice_is_list_template = true;
+    task_.doc_to_target = "label";
+    Write("test.jsonl", R"({"q": "one", "a": "x", "b": "it's \"<b>\" & \\ [1, 2]", "label": 1})"
+                        "\n"
+                        R"({"q": "two", "a": "y\n", "b": "é", "label": 0})"
+                        "\n");
+    Write("dev.jsonl", R"({"q": "d1", "a": "yes", "b": "no", "label": 0})"
+                       "\n"
+                       R"({"q": "d2", "a": "yes", "b": "", "label": 1})"
+                       "\n");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+  }
+  absl::StatusOr<std::vector<Document>> Render() { return RenderTask(task_, folder_, options_); }
+  std::string Error() { return std::string(Render().status().message()); }
+
+  std::string folder_;
+  tasks::TaskDefinition task_;
+  RenderOptions options_;
+};
+
+TEST_F(Rendering, ChoicesOfAListTemplateAreTakenAsTheyAre) {
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  ASSERT_EQ(documents->size(), 2u);
+  const Document& one = (*documents)[0];
+  EXPECT_EQ(one.id(), "quiz/0");
+  EXPECT_EQ(one.context, "Q: one");
+  EXPECT_THAT(one.continuations, ElementsAre(" x", " it's \"<b>\" & \\ [1, 2]"));
+  EXPECT_THAT(one.choice_lengths, ElementsAre(1, 21));
+  EXPECT_EQ(one.gold, 1);
+  EXPECT_THAT((*documents)[1].continuations, ElementsAre(" y\n", " é"));
+  EXPECT_THAT((*documents)[1].choice_lengths, ElementsAre(2, 1));
+}
+
+TEST_F(Rendering, AnEmptyTargetHasNoDelimiters) {
+  options_.num_fewshot = 2;
+  options_.system_instruction = "Be brief.";
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].context, "Be brief.Q: d1 yes\n\nQ: d2Q: one");
+}
+
+TEST_F(Rendering, LeavesTheEvaluatedRowOutOfItsOwnExamples) {
+  task_.fewshot_split = "test";
+  options_.num_fewshot = 1;
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].context, "Q: two y\n\n\nQ: one");
+  EXPECT_EQ((*documents)[1].context, "Q: one it's \"<b>\" & \\ [1, 2]\n\nQ: two");
+}
+
+TEST_F(Rendering, TargetsMayBeTexts) {
+  task_.doc_to_target = "{{b}}";
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].gold, 1);
+  task_.doc_to_target = "{{q}}";
+  EXPECT_THAT(Error(), HasSubstr("task quiz: doc_to_target: row 0"));
+  EXPECT_THAT(Error(), HasSubstr("none of the choices (got \"one\")"));
+}
+
+TEST_F(Rendering, LimitCountsDocuments) {
+  options_.limit = 1;
+  EXPECT_EQ(Render()->size(), 1u);
+}
+
+TEST_F(Rendering, NamesTaskFieldAndRow) {
+  task_.doc_to_text = "{{question}}";
+  EXPECT_THAT(Error(), HasSubstr("task quiz: doc_to_text: row 0"));
+  task_.doc_to_text = "{{ q";
+  EXPECT_THAT(Error(), HasSubstr("task quiz: doc_to_text"));
+  task_.doc_to_text = "q";
+  task_.doc_to_choice = {"{{ q }}"};
+  EXPECT_THAT(Error(), HasSubstr("doc_to_choice: row 0: must give a list"));
+  task_.doc_to_choice = {"{{ [a, b] }}"};
+  task_.doc_to_target = "2";
+  EXPECT_THAT(Error(), HasSubstr("index below the 2 choices (got \"2\")"));
+  task_.doc_to_target = "1";
+  options_.num_fewshot = 3;
+  EXPECT_THAT(Error(), HasSubstr("num_fewshot: quiz has only 2 rows in split dev (got \"3\")"));
+  task_.fewshot_split = "";
+  EXPECT_TRUE(absl::IsUnimplemented(Render().status()));
+  options_.num_fewshot = 0;
+  options_.subtasks = {"algebra"};
+  EXPECT_THAT(Error(), HasSubstr("subtasks: task quiz has no such subtask"));
+  options_.subtasks = {};
+  task_.splits["test"] = "gone.jsonl";
+  EXPECT_TRUE(absl::IsNotFound(Render().status()));
+}
+
+TEST(InlineRequests, StandAsTheyAre) {
+  v1::InlineRequests requests;
+  auto* question = requests.add_requests();
+  question->set_context("Is it?\n");
+  question->add_choices(" yes");
+  question->add_choices("né");
+  question->set_gold(1);
+  requests.add_requests()->set_context("Only measured");
+  auto documents = RenderInline(requests);
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].context, "Is it?\n");
+  EXPECT_THAT((*documents)[0].continuations, ElementsAre(" yes", "né"));
+  EXPECT_THAT((*documents)[0].choice_lengths, ElementsAre(3, 2));
+  EXPECT_EQ((*documents)[0].gold, 1);
+  EXPECT_EQ((*documents)[1].id(), "inline/1");
+  EXPECT_EQ((*documents)[1].gold, -1);
+  EXPECT_TRUE((*documents)[1].continuations.empty());
+
+  question->set_gold(2);
+  EXPECT_THAT(std::string(RenderInline(requests).status().message()),
+              HasSubstr("requests[0].gold"));
+}
+
+}  // namespace
+}  // namespace headcount::eval

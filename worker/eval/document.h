@@ -1,0 +1,24 @@
+// A rendered document: one question as text, before it is tokenised. Plain data.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace headcount::eval {
+
+struct Document {
+  std::string task;  // lm-eval's task name: "piqa", "mmlu_anatomy"
+  int64_t row = 0;   // from 0 in the split's file
+  std::string context;
+  // One a choice, in order, delimiter included; the request i is (context, continuations[i]).
+  // Empty: the context is measured and nothing is scored.
+  std::vector<std::string> continuations;
+  std::vector<int32_t> choice_lengths;  // code points of each choice without the delimiter
+  int gold = -1;                        // right choice; -1: none
+
+  std::string id() const { return task + "/" + std::to_string(row); }
+};
+
+}  // namespace headcount::eval

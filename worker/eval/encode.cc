@@ -1,0 +1,63 @@
+// See encode.h.
+
+#include "worker/eval/encode.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "worker/eval/unicode.h"
+
+namespace headcount::eval {
+
+absl::StatusOr<std::vector<EncodedSample>> EncodeDocument(const Document& document,
+                                                          const Encoder& encode) {
+  std::vector<EncodedSample> samples;
+  const auto error = [&document](size_t request, const char* what) {
+    return WithReason(absl::InvalidArgumentError(
+                          absl::StrCat("sample ", document.id(), "/", request, ": ", what)),
+                      "SAMPLE_NOT_SCORABLE");
+  };
+  if (document.continuations.empty()) {
+    EncodedSample sample;
+    HC_ASSIGN_OR_RETURN(sample.input, encode(document.context));
+    if (sample.input.empty()) return error(0, "the context has no tokens");
+    samples.push_back(std::move(sample));
+    return samples;
+  }
+  const std::string_view context = document.context;
+  HC_ASSIGN_OR_RETURN(const std::vector<int32_t> context_ids,
+                      encode(context.substr(0, context.size() - TrailingSpace(context))));
+  if (context_ids.empty()) return error(0, "the context has no tokens but white space");
+  for (size_t i = 0; i < document.continuations.size(); ++i) {
+    HC_ASSIGN_OR_RETURN(const std::vector<int32_t> whole,
+                        encode(document.context + document.continuations[i]));
+    // The context's ids need not be a prefix of the whole's where the tokenizer merges across the
+    // seam; the harness cuts by count all the same.
+    if (whole.size() <= context_ids.size()) {
+      return error(i, "the continuation adds no token to its context");
+    }
+    const auto seam = whole.begin() + static_cast<int64_t>(context_ids.size());
+    std::vector<int32_t> input = context_ids;
+    input.insert(input.end(), seam, whole.end() - 1);
+    const int scored = static_cast<int>(whole.end() - seam);
+    auto same = std::find_if(samples.begin(), samples.end(), [&](const EncodedSample& sample) {
+      return sample.scored == scored && sample.input == input;
+    });
+    if (same == samples.end()) {
+      EncodedSample sample;
+      sample.request = static_cast<int>(i);
+      sample.input = std::move(input);
+      sample.scored = scored;
+      same = samples.insert(samples.end(), std::move(sample));
+    }
+    same->targets.insert(same->targets.end(), seam, whole.end());
+    same->choices.push_back(static_cast<int32_t>(i));
+  }
+  return samples;
+}
+
+}  // namespace headcount::eval

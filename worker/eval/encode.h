@@ -1,0 +1,38 @@
+// From strings to token ids and samples, as lm-evaluation-harness 0.4.5 does (`_encode_pair` and
+// its one-token continuations): no special tokens are added, white space at the end of a context is
+// scored with the continuation, and requests with the same input share one sample.
+//
+// Used by worker/eval/manifest. Pure functions of the text and the encoder. Errors:
+// INVALID_ARGUMENT naming the sample for what cannot be scored.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/eval/document.h"
+
+namespace headcount::eval {
+
+// Text to token ids without special tokens; called from several threads at once.
+using Encoder = std::function<absl::StatusOr<std::vector<int32_t>>(std::string_view text)>;
+
+// One distinct input of a document and the choices it scores.
+struct EncodedSample {
+  int request = 0;               // index of its first choice's request; 0 where nothing is scored
+  std::vector<int32_t> input;    // context, then continuation without its last token
+  std::vector<int32_t> targets;  // continuation ids of `choices`, one after the other
+  int scored = 0;                // tokens of each continuation
+  std::vector<int32_t> choices;  // ascending
+};
+
+// The samples of a document in the order of their first request. A document without continuations
+// is one sample that scores nothing.
+absl::StatusOr<std::vector<EncodedSample>> EncodeDocument(const Document& document,
+                                                          const Encoder& encode);
+
+}  // namespace headcount::eval
