@@ -23,6 +23,7 @@ namespace headcount::results {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kMetric = "acc";
 constexpr double kDefaultMargin = 1;  // percentage points
 
 // What lm-evaluation-harness prints beside the accuracy: pooled over subtasks where there are
@@ -116,17 +117,6 @@ void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const Ru
       gold_documents > 0 ? gold_change / static_cast<double>(gold_documents) : kNaN);
 }
 
-double ThresholdOf(const v1::ResolvedRule& rule) {
-  switch (rule.select_case()) {
-    case v1::ResolvedRule::kThreshold:
-      return double{rule.threshold().value()};
-    case v1::ResolvedRule::kRandom:
-      return rule.random().p();
-    default:
-      return kNaN;
-  }
-}
-
 // Whether a point takes part in areas and shares.
 bool Counts(const v1::CurvePoint& point) {
   return point.complete() && point.documents() > 0 &&
@@ -175,7 +165,7 @@ absl::Status CollectPoints(OutcomeReader& reader, const v1::StagePlan& plan,
       if (added) {
         v1::Curve* curve = curves->add_curves();
         curve->set_id(resolved.label());
-        curve->set_metric("acc");
+        curve->set_metric(kMetric);
         *curve->add_points() = curves->baseline();
       }
       if (rule.stored == 0) continue;
@@ -209,6 +199,26 @@ v1::CurvePoint MakePoint(const v1::Manifest& manifest, const Subtasks& subtasks,
   FillOwn(manifest, subtasks, rule, &point);
   FillPaired(subtasks, baseline, rule, &point);
   return point;
+}
+
+double ThresholdOf(const v1::ResolvedRule& rule) {
+  switch (rule.select_case()) {
+    case v1::ResolvedRule::kThreshold:
+      return double{rule.threshold().value()};
+    case v1::ResolvedRule::kRandom:
+      return rule.random().p();
+    default:
+      return kNaN;
+  }
+}
+
+v1::Curve BaselineCurve(const v1::Curves& curves) {
+  v1::Curve curve;
+  curve.set_id("baseline");
+  curve.set_metric(kMetric);
+  *curve.add_points() = curves.baseline();
+  SumUp(Polyline(curve), kNaN, kNaN, &curve);
+  return curve;
 }
 
 absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,

@@ -41,4 +41,11 @@ Subtasks SubtasksOf(const v1::Manifest& manifest);
 v1::CurvePoint MakePoint(const v1::Manifest& manifest, const Subtasks& subtasks,
                          const RuleOutcomes& baseline, const RuleOutcomes& rule);
 
+// The threshold a rule was run with: the score's value, or p of a random one; NaN where it has
+// none.
+double ThresholdOf(const v1::ResolvedRule& rule);
+
+// A curve "baseline" of the baseline alone, with nothing to sum up: what a job without rules has.
+v1::Curve BaselineCurve(const v1::Curves& curves);
+
 }  // namespace headcount::results
