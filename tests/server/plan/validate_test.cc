@@ -218,7 +218,6 @@ TEST_F(ValidateTest, Workloads) {
 
 TEST_F(ValidateTest, InlineRequests) {
   const std::string two = "choices: ' a' choices: ' b' ";
-  const std::string path = "score.workload.requests.requests[0]";
   auto ablate = [](const std::string& request) {
     return absl::StrCat("ablate { workload { model: 'tiny' requests { requests { ", request,
                         " } } } rules { random { p: .5 } } }");
