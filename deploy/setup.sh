@@ -55,9 +55,10 @@ prefix_root() {
 }
 
 prefix() {  # prefix KIND
-  local digest
+  local root digest
+  root="$(prefix_root)" || return 1  # the message is out; a failure inside $(...) does not end the script by itself
   digest="$({ grep -v '^#' "$REPO/deploy/pins.env"; echo "$1 $(uname -m)"; } | sha256sum)"
-  echo "$(prefix_root)/${digest:0:16}"
+  echo "$root/${digest:0:16}"
 }
 
 # ---------------------------------------------------------------- Debian packages
@@ -125,7 +126,7 @@ install_packages() {
   "${apt[@]}" update >/dev/null || die "apt-get update failed (its message is above)"
   if [[ $rust == yes ]]; then
     local names
-    names="$(rust_packages)"
+    names="$(rust_packages)" || exit 1
     missing+=($names)
   fi
   say "installing ${#missing[@]} Debian packages (2 to 5 minutes from nothing): ${missing[*]}"
@@ -221,19 +222,22 @@ install_libraries() {  # install_libraries KIND
 # ---------------------------------------------------------------- main
 
 main() {
-  local build=yes
+  local build=yes print=no kind
   while [[ $# -gt 0 ]]; do
     case "$1" in
       --no-build) build=no ;;
-      --print-prefix) prefix "$(torch_kind)"; return ;;
+      --print-prefix) print=yes ;;
       -h | --help) usage; return ;;
       *) usage >&2; die "unknown option '$1'" ;;
     esac
     shift
   done
 
-  local kind
   kind="$(torch_kind)"
+  if [[ $print == yes ]]; then
+    prefix "$kind"
+    return
+  fi
   install_packages
   install_libraries "$kind"
   say "libraries: $(prefix "$kind")"
