@@ -1,0 +1,23 @@
+// From what the engine measured to the framed chunk that is stored: equal results have equal bytes.
+// Pure functions. INTERNAL when the engine's answer has not the shape that was asked for.
+
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
+#include "headcount/v1/storage.pb.h"
+#include "worker/engine/engine.h"
+
+namespace headcount::agent {
+
+// `run` says how the unit was computed; tokens and back-offs are taken from `result`.
+absl::StatusOr<std::string> BuildScoreChunk(const v1::UnitRange& range,
+                                            const engine::UnitResult& result,
+                                            const catalog::ModelConfig& model, v1::RunInfo run);
+absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
+                                             const engine::UnitResult& result,
+                                             const catalog::ModelConfig& model, v1::RunInfo run);
+
+}  // namespace headcount::agent

@@ -1,0 +1,151 @@
+// See unit_builder.h.
+
+#include "worker/agent/unit_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/status_macros.h"
+#include "common/catalog/scores.h"
+
+namespace headcount::agent {
+namespace {
+
+absl::StatusOr<const v1::ResolvedRule*> FindRule(std::span<const v1::ResolvedRule> rules,
+                                                 int index) {
+  for (const v1::ResolvedRule& rule : rules) {
+    if (rule.index() == index) return &rule;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the task does not carry rule ", index));
+}
+
+// What the prefixes of all groups in the range have in common.
+std::span<const int32_t> CommonPrefix(const v1::UnitRange& range, const SampleRange& samples) {
+  std::span<const int32_t> common = samples.prefixes.at(samples.at(range.first_sample()).group());
+  for (int i = 1; i < range.samples(); ++i) {
+    const auto& prefix = samples.prefixes.at(samples.at(range.first_sample() + i).group());
+    const size_t most = std::min(common.size(), prefix.size());
+    const auto end =
+        std::mismatch(common.begin(), common.begin() + static_cast<int64_t>(most), prefix.begin());
+    common = common.first(static_cast<size_t>(end.first - common.begin()));
+  }
+  return common;
+}
+
+}  // namespace
+
+absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
+                                       const catalog::ModelConfig& model) {
+  const auto error = [&rule](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat("rule ", rule.index(), ": ", what));
+  };
+  engine::Rule out;
+  switch (rule.select_case()) {
+    case v1::ResolvedRule::kThreshold: {
+      out.select = engine::Rule::Select::kThreshold;
+      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.threshold().score()));
+      out.threshold = rule.threshold().value();
+      break;
+    }
+    case v1::ResolvedRule::kTopK: {
+      out.select = engine::Rule::Select::kTopK;
+      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.top_k().score()));
+      out.top_k = rule.top_k().k();
+      if (out.top_k < 0 || out.top_k > model.heads) {
+        return error(
+            absl::StrCat("top_k is ", out.top_k, ", the model has ", model.heads, " query heads"));
+      }
+      break;
+    }
+    case v1::ResolvedRule::kFixedHeads:
+      out.select = engine::Rule::Select::kFixedHeads;
+      for (const v1::Head& head : rule.fixed_heads().heads()) {
+        if (head.layer() < 0 || head.layer() >= model.layers || head.head() < 0 ||
+            head.head() >= model.heads) {
+          return error(absl::StrCat("head (", head.layer(), ", ", head.head(), ") is not one of ",
+                                    model.layers, " x ", model.heads));
+        }
+        out.heads.push_back({head.layer(), head.head()});
+      }
+      break;
+    case v1::ResolvedRule::kRandom:
+      out.select = engine::Rule::Select::kRandom;
+      out.probability = rule.random().p();
+      break;
+    case v1::ResolvedRule::kNone:
+      out.select = engine::Rule::Select::kNone;
+      break;
+    case v1::ResolvedRule::SELECT_NOT_SET:
+      return error("selects nothing that this worker knows");
+  }
+  if (!rule.layers().empty()) out.layers.assign(model.layers, 0);
+  for (const int32_t layer : rule.layers()) {
+    if (layer < 0 || layer >= model.layers) {
+      return error(absl::StrCat("layer ", layer, " is not below ", model.layers));
+    }
+    out.layers[layer] = 1;
+  }
+  return out;
+}
+
+absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
+                                    std::shared_ptr<const SampleRange> samples,
+                                    std::span<const v1::ResolvedRule> rules,
+                                    const catalog::ModelConfig& model) {
+  if (range.samples() < 1 ||
+      !samples->Covers(samples->manifest_digest, range.first_sample(), range.samples())) {
+    return absl::InvalidArgumentError(absl::StrCat("unit ", range.unit(), ": samples [",
+                                                   range.first_sample(), ", +", range.samples(),
+                                                   ") are not at hand"));
+  }
+  BuiltUnit built;
+  built.samples = std::move(samples);
+  built.unit.prefix = CommonPrefix(range, *built.samples);
+  const size_t shared = built.unit.prefix.size();
+
+  std::vector<const v1::ResolvedRule*> sources;
+  if (range.rules() == 0) {  // a score unit
+    sources.push_back(nullptr);
+    built.unit.rules.emplace_back();
+    built.unit.record = {.measurements = true, .head_sums = true};
+  }
+  for (int r = 0; r < range.rules(); ++r) {
+    HC_ASSIGN_OR_RETURN(const v1::ResolvedRule* source, FindRule(rules, range.first_rule() + r));
+    HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(*source, model));
+    sources.push_back(source);
+    built.unit.rules.push_back(std::move(rule));
+  }
+
+  std::vector<engine::Row> rows;  // one a sample, without its rule
+  for (int i = 0; i < range.samples(); ++i) {
+    const v1::ManifestSample& sample = built.samples->at(range.first_sample() + i);
+    const std::vector<int32_t>& prefix = built.samples->prefixes.at(sample.group());
+    engine::Row row;
+    row.suffix = std::span(sample.suffix().data(), static_cast<size_t>(sample.suffix_size()));
+    if (prefix.size() > shared) {
+      std::vector<int32_t> suffix(prefix.begin() + static_cast<int64_t>(shared), prefix.end());
+      suffix.insert(suffix.end(), sample.suffix().begin(), sample.suffix().end());
+      built.storage.push_back(std::move(suffix));
+      row.suffix = built.storage.back();
+    }
+    row.targets = std::span(sample.targets().data(), static_cast<size_t>(sample.targets_size()));
+    row.scored = sample.scored();
+    rows.push_back(row);
+  }
+  for (size_t r = 0; r < sources.size(); ++r) {
+    const uint64_t seed =
+        sources[r] != nullptr && sources[r]->has_random() ? sources[r]->random().seed() : 0;
+    for (int i = 0; i < range.samples(); ++i) {
+      engine::Row row = rows[i];
+      row.rule = static_cast<int>(r);
+      row.random_key = RandomKey(seed, built.samples->at(range.first_sample() + i).id());
+      built.unit.rows.push_back(row);
+    }
+  }
+  return built;
+}
+
+}  // namespace headcount::agent
