@@ -250,4 +250,5 @@ main() {
   cmake --build --preset release
 }
 
-main "$@"
+# On one line: bash reads a script as it runs it, and this one may be replaced (git pull) meanwhile.
+main "$@"; exit
