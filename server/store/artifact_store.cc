@@ -41,6 +41,21 @@ absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat(what, ": the bytes no longer have their digest"));
 }
 
+// Durable when it returns; `parent` is the folder that gets the entry.
+absl::Status MakeFolder(const std::string& folder, const std::string& parent) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot create the folder ", folder, ": ", error.message()));
+  }
+  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = fd >= 0 && fsync(fd) == 0;
+  if (fd >= 0) close(fd);
+  if (synced) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cannot sync ", parent, ": ", std::strerror(errno)));
+}
+
 class FolderStore final : public ArtifactStore {
  public:
   explicit FolderStore(std::string folder) : folder_(std::move(folder)) {}
@@ -57,7 +72,12 @@ class FolderStore final : public ArtifactStore {
         return digest;
       }
     }
-    HC_RETURN_IF_ERROR(WriteFileDurably(path, bytes));
+    absl::Status written = WriteFileDurably(path, bytes);
+    if (absl::IsNotFound(written)) {  // the first of its folder
+      HC_RETURN_IF_ERROR(MakeFolder(absl::StrCat(folder_, "/", digest.substr(0, 2)), folder_));
+      written = WriteFileDurably(path, bytes);
+    }
+    HC_RETURN_IF_ERROR(written);
     return digest;
   }
 
@@ -141,21 +161,8 @@ class MemoryStore final : public ArtifactStore {
 
 absl::StatusOr<std::unique_ptr<ArtifactStore>> ArtifactStore::OpenFolder(
     const std::string& folder) {
-  // All 256 folders at once, so that Put never has to make one durable.
-  for (int i = 0; i < 256; ++i) {
-    std::error_code error;
-    const std::string path = absl::StrCat(folder, "/", absl::Hex(i, absl::kZeroPad2));
-    fs::create_directories(path, error);
-    if (error) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("cannot create the folder ", path, ": ", error.message()));
-    }
-  }
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = fd >= 0 && fsync(fd) == 0;
-  if (fd >= 0) close(fd);
-  if (!synced)
-    return absl::InternalError(absl::StrCat("cannot sync ", folder, ": ", std::strerror(errno)));
+  const std::string parent = fs::path(folder).parent_path().string();
+  HC_RETURN_IF_ERROR(MakeFolder(folder, parent.empty() ? "." : parent));
   return std::make_unique<FolderStore>(folder);
 }
 

@@ -187,6 +187,37 @@ absl::Status CheckWhole(Database& db) {
 
 }  // namespace
 
+namespace {
+
+absl::StatusOr<std::string> SchemaText(Database& db) {
+  auto rows = db.Query(
+      "SELECT coalesce(group_concat(sql, ';'), '') FROM"
+      " (SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name)");
+  HC_ASSIGN_OR_RETURN(const bool row, rows->Step());
+  return row ? rows->Text(0) : std::string();
+}
+
+absl::Status Apply(Database& db, std::span<const Migration> migrations, int64_t after) {
+  for (const Migration& migration : migrations) {
+    if (migration.version > after) HC_RETURN_IF_ERROR(db.Script(migration.sql));
+  }
+  return absl::OkStatus();
+}
+
+// The tables are those that the migrations up to `version` make.
+absl::Status CheckSchema(Database& db, std::span<const Migration> migrations, int64_t version) {
+  HC_ASSIGN_OR_RETURN(auto model, Database::Open(":memory:"));
+  HC_RETURN_IF_ERROR(Apply(*model, migrations.first(static_cast<size_t>(version)), 0));
+  HC_ASSIGN_OR_RETURN(const std::string expected, SchemaText(*model));
+  HC_ASSIGN_OR_RETURN(const std::string found, SchemaText(db));
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      db.path(), ": the database is damaged: its tables are not those of schema version ",
+      version));
+}
+
+}  // namespace
+
 std::span<const Migration> Migrations() { return kMigrations; }
 
 absl::Status OpenSchema(Database& db, std::span<const Migration> migrations) {
@@ -206,7 +237,12 @@ absl::Status OpenSchema(Database& db, std::span<const Migration> migrations) {
                                                       version, ", this build knows up to ", newest,
                                                       "; use a newer headcountd"));
   }
+  if (!fresh && version < 1) {
+    return absl::DataLossError(
+        absl::StrCat(db.path(), ": the database is damaged: schema version ", version));
+  }
   HC_RETURN_IF_ERROR(CheckWhole(db));
+  if (!fresh) HC_RETURN_IF_ERROR(CheckSchema(db, migrations, version));
   if (!fresh && version < newest && db.path() != ":memory:")
     HC_RETURN_IF_ERROR(db.CopyTo(absl::StrCat(db.path(), ".v", version, ".bak")));
 
@@ -214,10 +250,7 @@ absl::Status OpenSchema(Database& db, std::span<const Migration> migrations) {
   HC_RETURN_IF_ERROR(db.Script("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));
   if (version < newest) {
     HC_RETURN_IF_ERROR(db.Begin());
-    absl::Status status;
-    for (const Migration& migration : migrations) {
-      if (migration.version > version && status.ok()) status = db.Script(migration.sql);
-    }
+    absl::Status status = Apply(db, migrations, version);
     if (status.ok()) {
       status = db.Script(
           absl::StrCat("PRAGMA application_id=", kApplicationId, "; PRAGMA user_version=", newest));

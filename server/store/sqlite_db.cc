@@ -36,7 +36,10 @@ Statement::Statement(Database* db, std::string sql) : db_(db), sql_(std::move(sq
   }
   const int code = sqlite3_prepare_v3(db_->handle_, sql_.c_str(), static_cast<int>(sql_.size()),
                                       SQLITE_PREPARE_PERSISTENT, &statement_, nullptr);
-  if (code != SQLITE_OK) status_ = db_->ToStatus(code, "prepare");
+  if (code == SQLITE_OK) return;
+  status_ = db_->ToStatus(code, "prepare");
+  // The program's SQL is fixed: what does not fit it is the schema in the file.
+  if ((code & 0xff) == SQLITE_ERROR) status_ = absl::DataLossError(status_.message());
 }
 
 Statement::~Statement() {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "server/store/sqlite_db.h"
 #include "server/store/sqlite_session.h"
@@ -281,6 +282,8 @@ absl::StatusOr<std::unique_ptr<JobStore>> SqliteJobStore::Open(const std::string
                                                                const Options& options) {
   HC_ASSIGN_OR_RETURN(std::unique_ptr<Database> db, Database::Open(path, options.vfs));
   HC_RETURN_IF_ERROR(OpenSchema(*db, options.migrations));
+  HC_RETURN_IF_ERROR(
+      db->Script(absl::StrCat("PRAGMA wal_autocheckpoint=", options.checkpoint_pages)));
   auto store = std::make_unique<SqliteStore>(std::move(db), clock);
   HC_RETURN_IF_ERROR(store->Start());
   return store;

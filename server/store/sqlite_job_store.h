@@ -23,6 +23,7 @@ class SqliteJobStore {
   struct Options {
     std::string vfs;  // name of a registered SQLite file system; empty: the default
     std::span<const Migration> migrations = Migrations();
+    int checkpoint_pages = 1000;  // the log is moved into the file when it holds so many
   };
 
   // Creates the file where it is missing, migrates an older one after copying it to
