@@ -1,0 +1,455 @@
+// A job's life as the flow moves it: stages, reuse of manifests, thresholds, curve points, ends.
+
+#include "server/plan/job_flow.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "common/base/errors.h"
+#include "common/format/frame.h"
+#include "common/format/rpc_status.h"
+#include "google/protobuf/text_format.h"
+#include "server/plan/flow_runner.h"
+#include "server/store/sqlite_job_store.h"
+#include "tests/server/plan/fake_catalog.h"
+#include "tests/server/plan/manifests.h"
+
+namespace headcount::plan {
+namespace {
+
+using store::Stage;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kTask[] = "workload { model: 'tiny' task { task: 'pairs' } }";
+
+class JobFlowTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto opened = store::SqliteJobStore::Open(":memory:", clock_);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    jobs_ = *std::move(opened);
+    artifacts_ = store::ArtifactStore::InMemory();
+    Restart();
+  }
+
+  void Restart() {
+    flow_ = std::make_unique<JobFlow>(
+        *jobs_, *artifacts_, catalog_,
+        [this](
+            const std::string& job, std::span<const catalog::Score* const> scores,
+            std::span<const double> fractions,
+            std::span<const uint8_t> layers) -> absl::StatusOr<std::vector<std::vector<double>>> {
+          asked_.push_back(job);
+          pooled_layers_.assign(layers.begin(), layers.end());
+          if (!thresholds_status_.ok()) return thresholds_status_;
+          std::vector<std::vector<double>> values;
+          for (size_t s = 0; s < scores.size(); ++s) {
+            values.emplace_back();
+            for (double fraction : fractions) {
+              values.back().push_back(fraction + 10 * static_cast<double>(s));
+            }
+          }
+          return values;
+        },
+        JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "1.2.3"});
+    flow_->SetListener([this](const std::string&) { ++changes_; });
+  }
+
+  std::string Create(const std::string& id, const std::string& spec) {
+    store::NewJob job;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(spec, &job.job)) << spec;
+    job.job.set_name("projects/default/jobs/" + id);
+    job.job.set_uid(id);
+    EXPECT_TRUE(jobs_->CreateJob(job, 1000).ok());
+    const absl::Status advanced = flow_->Advance(job.job.name());
+    EXPECT_TRUE(advanced.ok()) << advanced;
+    return job.job.name();
+  }
+
+  v1::Job Get(const std::string& job) { return jobs_->GetJob(job).value_or(v1::Job()); }
+
+  std::vector<Stage> Stages(const std::string& job) {
+    std::vector<Stage> stages;
+    const auto records = jobs_->ListStages(job);
+    EXPECT_TRUE(records.ok()) << records.status();
+    for (const store::StageRecord& record : *records) stages.push_back(record.stage);
+    return stages;
+  }
+
+  v1::StagePlan Plan(const std::string& job, Stage stage) {
+    const auto record = jobs_->GetStage(job, stage);
+    EXPECT_TRUE(record.ok()) << record.status();
+    return record.ok() ? record->plan : v1::StagePlan();
+  }
+
+  // Stores a unit without telling the flow.
+  void Store(const std::string& job, Stage stage, int64_t unit, const std::string& bytes,
+             const v1::UnitCounts& counts) {
+    const auto digest = artifacts_->Put(bytes);
+    const auto lease = jobs_->LeaseTask(
+        {.job = job, .stage = stage, .first_unit = unit, .unit_count = 1, .worker = "w"},
+        std::chrono::seconds(30));
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    const auto stored = jobs_->StoreChunk(lease->task, lease->attempt, unit, *digest,
+                                          static_cast<int64_t>(bytes.size()), counts);
+    ASSERT_TRUE(stored.ok()) << stored.status();
+  }
+
+  void Prepare(const std::string& job, const v1::Manifest& manifest) {
+    Store(job, Stage::kPrepare, 0, format::Frame(format::FrameKind::kManifest, manifest), {});
+    ASSERT_TRUE(flow_->UnitStored(job, Stage::kPrepare, 0).ok());
+  }
+
+  // Every rule of the unit gets as many documents as samples / 2, half of them right.
+  void StoreUnit(const std::string& job, Stage stage, int64_t unit, bool tell = true) {
+    const v1::StagePlan plan = Plan(job, stage);
+    const int blocks = plan.sample_blocks_size();
+    const int documents = plan.sample_blocks(static_cast<int>(unit) % blocks).documents();
+    v1::UnitCounts counts;
+    counts.set_rows(1);
+    const int first_rule = static_cast<int>(unit) / blocks * plan.rules_per_unit();
+    const int shift = Get(job).has_ablate() ? 1 : 0;
+    for (int i = 0; i < std::max(1, plan.rules_per_unit()); ++i) {
+      if (plan.rules_size() > 0 && first_rule + i >= plan.rules_size()) break;
+      v1::RuleCounts* rule = counts.add_rules();
+      rule->set_rule(plan.rules_size() == 0 ? -1 : first_rule + i - shift);
+      rule->set_documents(documents);
+      rule->set_correct(1);
+      rule->set_share_sum(.25 * documents);
+    }
+    Store(job, stage, unit, "chunk", counts);
+    if (tell) {
+      ASSERT_TRUE(flow_->UnitStored(job, stage, unit).ok());
+    }
+  }
+
+  void StoreAll(const std::string& job, Stage stage) {
+    const int64_t units = jobs_->GetStage(job, stage)->units;
+    for (int64_t unit = 0; unit < units; ++unit) StoreUnit(job, stage, unit);
+  }
+
+  std::vector<v1::CurvePointChanged> Points(const std::string& job) {
+    std::vector<v1::CurvePointChanged> points;
+    const auto events = jobs_->ReadEvents(job, 0, 10'000);
+    EXPECT_TRUE(events.ok()) << events.status();
+    for (const v1::JobEvent& event : *events) {
+      if (event.has_curve_point()) points.push_back(event.curve_point());
+    }
+    return points;
+  }
+
+  FakeClock clock_;
+  FakeCatalog catalog_;
+  std::unique_ptr<store::JobStore> jobs_;
+  std::unique_ptr<store::ArtifactStore> artifacts_;
+  std::unique_ptr<JobFlow> flow_;
+  std::vector<std::string> asked_;
+  std::vector<uint8_t> pooled_layers_;
+  absl::Status thresholds_status_;
+  std::atomic<int> changes_ = 0;
+};
+
+TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask,
+                               " scores: 'HONOR' scores: 'random' scores: 'entropy'"
+                               " fractions: 0 fractions: .1 fractions: .2 random_seed: 5"
+                               " layers { exclude: 0 } }"));
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare));
+  Prepare(job, Pairs(6));
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+  StoreUnit(job, Stage::kScore, 0);
+  StoreUnit(job, Stage::kScore, 1);
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+  StoreUnit(job, Stage::kScore, 2);
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+  EXPECT_THAT(asked_, ElementsAre(job)) << "all thresholds in one pass";
+  EXPECT_THAT(pooled_layers_, ElementsAre(0, 1));
+
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 6) << "scores x fractions above 0";
+  EXPECT_EQ(plan.rules(0).threshold().score(), "output_norm_ln");
+  EXPECT_FLOAT_EQ(plan.rules(0).threshold().value(), .1f);
+  EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), .2f);
+  EXPECT_DOUBLE_EQ(plan.rules(3).random().p(), .2);
+  EXPECT_EQ(plan.rules(3).random().seed(), 5u);
+  EXPECT_EQ(plan.rules(3).label(), "random");
+  EXPECT_FLOAT_EQ(plan.rules(5).threshold().value(), 10.2f) << "entropy, after random";
+  EXPECT_DOUBLE_EQ(plan.rules(5).nominal_fraction(), .2);
+  for (const v1::ResolvedRule& rule : plan.rules()) EXPECT_THAT(rule.layers(), ElementsAre(1));
+
+  StoreAll(job, Stage::kAblate);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(Get(job).state_reason(), "COMPLETE");
+  EXPECT_EQ(Get(job).provenance().server_version(), "1.2.3");
+  EXPECT_EQ(Get(job).provenance().model_digest(), "digest-of-tiny");
+  EXPECT_EQ(Get(job).provenance().samples_per_unit(), 4);
+  EXPECT_EQ(Get(job).provenance().first_token(), "The");
+  EXPECT_EQ(Get(job).provenance().manifest_digest(),
+            jobs_->GetStage(job, Stage::kScore)->manifest_digest);
+}
+
+TEST_F(JobFlowTest, DefaultFractionsAreThePapersWithoutZero) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' scores: 'random' }"));
+  Prepare(job, Pairs(2));
+  StoreAll(job, Stage::kScore);
+  std::vector<double> fractions;
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  for (const auto& rule : plan.rules()) fractions.push_back(rule.nominal_fraction());
+  EXPECT_THAT(fractions, ElementsAre(.05, .1, .15, .2, .25, .3, .05, .1, .15, .2, .25, .3));
+}
+
+TEST_F(JobFlowTest, AScoreJobEndsAfterItsScores) {
+  const std::string job = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(job, Pairs(6));
+  StoreAll(job, Stage::kScore);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+}
+
+TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
+  const std::string scored = "projects/default/jobs/scored";
+  const std::string job = Create(
+      "a", absl::StrCat("ablate { ", kTask, " rules { threshold { score: 'entropy' value: 2 } }",
+                        " rules { threshold { score: 'HONOR' fraction: .1 score_job: '", scored,
+                        "' } } rules { threshold { score: 'HONOR' fraction: 0 score_job: '", scored,
+                        "' } } rules { threshold { score: 'entropy' top_k: 2 } }",
+                        " rules { fixed_heads { heads { layer: 1 head: 2 } } }",
+                        " rules { random { p: .5 seed: 9 } layers { include: 1 include: 0 } } }"));
+  Prepare(job, Pairs(2));
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kAblate));
+  EXPECT_THAT(asked_, ElementsAre(scored));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 7);
+  EXPECT_TRUE(plan.rules(0).none());
+  EXPECT_EQ(plan.rules(0).label(), "baseline");
+  EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), 2);
+  EXPECT_TRUE(std::isnan(plan.rules(1).nominal_fraction()));
+  EXPECT_FLOAT_EQ(plan.rules(2).threshold().value(), .1f);
+  EXPECT_EQ(plan.rules(2).label(), "output_norm_ln");
+  EXPECT_TRUE(plan.rules(3).none()) << "fraction 0 zeroes nothing";
+  EXPECT_EQ(plan.rules(3).label(), "output_norm_ln");
+  EXPECT_EQ(plan.rules(4).top_k().k(), 2);
+  EXPECT_EQ(plan.rules(5).fixed_heads().heads(0).head(), 2);
+  EXPECT_EQ(plan.rules(5).label(), "fixed");
+  EXPECT_EQ(plan.rules(6).random().seed(), 9u);
+  EXPECT_TRUE(plan.rules(6).layers().empty()) << "all layers are no restriction";
+
+  StoreAll(job, Stage::kAblate);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  std::vector<int> shown;
+  for (const auto& point : Points(job)) {
+    if (point.final()) shown.push_back(point.rule());
+  }
+  EXPECT_THAT(shown, testing::UnorderedElementsAre(-1, 0, 1, 2, 3, 4, 5));
+}
+
+TEST_F(JobFlowTest, ASecondJobOnTheSameFilesSkipsPrepare) {
+  const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(first, Pairs(6));
+  const std::string second = Create("b", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  EXPECT_THAT(Stages(second), ElementsAre(Stage::kScore));
+  EXPECT_EQ(jobs_->GetStage(second, Stage::kScore)->manifest_digest,
+            jobs_->GetStage(first, Stage::kScore)->manifest_digest);
+  EXPECT_EQ(Get(second).provenance().requests_digest(), "requests");
+
+  catalog_.data_digest = "changed";
+  EXPECT_THAT(Stages(Create("c", absl::StrCat("score { ", kTask, " }"))),
+              ElementsAre(Stage::kPrepare));
+}
+
+TEST_F(JobFlowTest, AManifestWhoseFilesChangedMeanwhileIsNotReused) {
+  const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
+  catalog_.data_digest = "changed";
+  Prepare(first, Pairs(6));
+  EXPECT_THAT(Stages(first), ElementsAre(Stage::kPrepare, Stage::kScore));
+  EXPECT_THAT(Stages(Create("b", absl::StrCat("score { ", kTask, " }"))),
+              ElementsAre(Stage::kPrepare));
+}
+
+TEST_F(JobFlowTest, AManifestThatIsLostIsPreparedAgain) {
+  const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(first, Pairs(6));
+  artifacts_ = store::ArtifactStore::InMemory();
+  Restart();
+  EXPECT_THAT(Stages(Create("b", absl::StrCat("score { ", kTask, " }"))),
+              ElementsAre(Stage::kPrepare));
+}
+
+TEST_F(JobFlowTest, AdvancingAgainChangesNothing) {
+  const std::string job = Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Prepare(job, Pairs(6));
+  StoreUnit(job, Stage::kScore, 0);
+  const int64_t before = *jobs_->LastSequence(job);
+  const int changes = changes_;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(flow_->Advance(job).ok());
+    ASSERT_TRUE(flow_->UnitStored(job, Stage::kScore, 0).ok());
+    Restart();
+    ASSERT_TRUE(flow_->ResumeAll().ok());
+  }
+  EXPECT_EQ(*jobs_->LastSequence(job), before);
+  EXPECT_EQ(changes_, changes);
+}
+
+TEST_F(JobFlowTest, WhatACrashLeftUndoneIsDoneAtStart) {
+  const std::string job = Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Prepare(job, Pairs(6));
+  for (int unit = 0; unit < 3; ++unit) StoreUnit(job, Stage::kScore, unit, /*tell=*/false);
+  EXPECT_TRUE(Points(job).empty());
+  Restart();
+  ASSERT_TRUE(flow_->ResumeAll().ok());
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+  StoreUnit(job, Stage::kAblate, 0, /*tell=*/false);
+  Restart();
+  ASSERT_TRUE(flow_->ResumeAll().ok());
+  EXPECT_FALSE(Points(job).empty());
+}
+
+TEST_F(JobFlowTest, CurvePointsComeEveryEighthAndAtTheEnd) {
+  const std::string job = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(job, Pairs(40));  // 20 blocks of two documents
+  StoreAll(job, Stage::kScore);
+  const auto points = Points(job);
+  ASSERT_EQ(points.size(), 8u);
+  std::vector<int64_t> documents;
+  for (const auto& point : points) {
+    documents.push_back(point.documents());
+    EXPECT_EQ(point.rule(), -1);
+    EXPECT_EQ(point.curve(), "baseline");
+    EXPECT_EQ(point.total_documents(), 40);
+    EXPECT_DOUBLE_EQ(point.accuracy(), .5);
+    EXPECT_DOUBLE_EQ(point.share_zeroed(), .25);
+    EXPECT_EQ(point.final(), point.documents() == 40);
+  }
+  EXPECT_THAT(documents, ElementsAre(6, 10, 16, 20, 26, 30, 36, 40));
+}
+
+TEST_F(JobFlowTest, PromptsWithoutAnswersHaveNoCurve) {
+  const std::string job =
+      Create("a", "score { workload { model: 'tiny' requests { requests { context: 'x' } } } }");
+  Prepare(job, Pairs(2));
+  StoreAll(job, Stage::kScore);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_TRUE(Points(job).empty());
+}
+
+TEST_F(JobFlowTest, WhatCannotBePlannedFailsTheJob) {
+  const std::string job = Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Prepare(job, Pairs(2));
+  thresholds_status_ =
+      WithReason(absl::FailedPreconditionError("no finite score is left"), "NON_FINITE");
+  StoreAll(job, Stage::kScore);
+  EXPECT_EQ(Get(job).state(), v1::Job::FAILED);
+  EXPECT_EQ(Get(job).state_reason(), "NON_FINITE");
+  EXPECT_THAT(Get(job).error().message(), HasSubstr("no finite score is left"));
+  EXPECT_EQ(ReasonOf(format::FromRpcStatus(Get(job).error())), "NON_FINITE");
+}
+
+TEST_F(JobFlowTest, ADocumentTooLargeForAUnitFailsTheJob) {
+  const std::string job = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(job, MakeManifest({{5}}));
+  EXPECT_EQ(Get(job).state(), v1::Job::FAILED);
+  EXPECT_THAT(Get(job).error().message(), HasSubstr("pairs/0 has 5 samples"));
+}
+
+TEST_F(JobFlowTest, AStoreThatIsAwayDoesNotFailTheJob) {
+  const std::string job = Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Prepare(job, Pairs(2));
+  thresholds_status_ = absl::UnavailableError("busy");
+  const int64_t last = jobs_->GetStage(job, Stage::kScore)->units - 1;
+  for (int64_t unit = 0; unit < last; ++unit) StoreUnit(job, Stage::kScore, unit);
+  StoreUnit(job, Stage::kScore, last, /*tell=*/false);
+  EXPECT_TRUE(absl::IsUnavailable(flow_->Advance(job)));
+  EXPECT_FALSE(Get(job).has_error());
+  thresholds_status_ = absl::OkStatus();
+  ASSERT_TRUE(flow_->Advance(job).ok());
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+}
+
+TEST_F(JobFlowTest, ACancelledJobEndsWhenNobodyWorksOnIt) {
+  const std::string job = Create("a", absl::StrCat("score { ", kTask, " }"));
+  const auto lease = jobs_->LeaseTask(
+      {.job = job, .stage = Stage::kPrepare, .first_unit = 0, .unit_count = 1, .worker = "w"},
+      std::chrono::seconds(30));
+  ASSERT_TRUE(jobs_
+                  ->UpdateState({.job = job,
+                                 .from = {v1::Job::STARTING},
+                                 .to = v1::Job::CANCELLING,
+                                 .reason = "CANCEL_REQUESTED"})
+                  .ok());
+  ASSERT_TRUE(flow_->Advance(job).ok());
+  EXPECT_EQ(Get(job).state(), v1::Job::CANCELLING);
+  ASSERT_TRUE(
+      jobs_->EndLease(lease->task, lease->attempt, store::LeaseEnd::kReleased, "", "").ok());
+  ASSERT_TRUE(flow_->Advance(job).ok());
+  EXPECT_EQ(Get(job).state(), v1::Job::CANCELLED);
+}
+
+TEST_F(JobFlowTest, APausedJobIsPlannedAfterItGoesOn) {
+  const std::string job = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Store(job, Stage::kPrepare, 0, format::Frame(format::FrameKind::kManifest, Pairs(2)), {});
+  ASSERT_TRUE(
+      jobs_->UpdateState({.job = job, .from = {v1::Job::STARTING}, .to = v1::Job::PAUSED}).ok());
+  ASSERT_TRUE(flow_->UnitStored(job, Stage::kPrepare, 0).ok());
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare));
+  ASSERT_TRUE(
+      jobs_->UpdateState({.job = job, .from = {v1::Job::PAUSED}, .to = v1::Job::QUEUED}).ok());
+  ASSERT_TRUE(flow_->Advance(job).ok());
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+}
+
+TEST_F(JobFlowTest, JobsThatAreGoneAreNoError) {
+  EXPECT_TRUE(flow_->Advance("projects/default/jobs/none").ok());
+  EXPECT_TRUE(flow_->UnitStored("projects/default/jobs/none", Stage::kScore, 0).ok());
+}
+
+TEST_F(JobFlowTest, ThreadsMayAdvanceAtOnce) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4; ++i) {
+    names.push_back(
+        Create("t" + std::to_string(i), absl::StrCat("sweep { ", kTask, " scores: 'entropy' }")));
+    Store(names.back(), Stage::kPrepare, 0,
+          format::Frame(format::FrameKind::kManifest, Pairs(6 + i)), {});
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, &names] {
+      for (int round = 0; round < 3; ++round) {
+        for (const std::string& name : names) EXPECT_TRUE(flow_->Advance(name).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& name : names) {
+    EXPECT_THAT(Stages(name), ElementsAre(Stage::kPrepare, Stage::kScore));
+  }
+}
+
+TEST_F(JobFlowTest, TheRunnerWorksOffWhatIsPosted) {
+  const std::string job = Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Store(job, Stage::kPrepare, 0, format::Frame(format::FrameKind::kManifest, Pairs(2)), {});
+  FlowRunner runner(*flow_);
+  runner.PostUnit(job, Stage::kPrepare, 0);
+  runner.WaitIdle();
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+
+  thresholds_status_ = absl::UnavailableError("busy");
+  StoreUnit(job, Stage::kScore, 0, /*tell=*/false);
+  runner.Post(job);
+  runner.WaitIdle();
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
+  thresholds_status_ = absl::OkStatus();
+  runner.Tick();
+  runner.WaitIdle();
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+}
+
+}  // namespace
+}  // namespace headcount::plan
