@@ -108,7 +108,7 @@ struct RowResult {
   // Zeroed heads, bit layer * heads + head, least significant bit first; ceil(layers * heads / 8)
   // bytes.
   std::vector<uint8_t> mask;
-  // False when a measurement, a decided score or a log-likelihood of this row was NaN or infinite.
+  // False when a recorded measurement, a score that decided for this row, or a log-likelihood of it was NaN or infinite.
   // `non_finite_layer` and `non_finite_head` name the first place (-1: in the logits).
   bool finite = true;
   int non_finite_layer = -1;
@@ -127,7 +127,7 @@ struct UnitResult {
   std::vector<RowResult> rows;
   std::optional<HeadSums> head_sums;
   int64_t tokens = 0;  // input tokens of all rows, prefix included, padding excluded
-  int64_t padding_tokens = 0;
+  int64_t padding_tokens = 0;  // computed for nothing; 0 where rows are packed, as they are now
   int oom_backoffs = 0;  // times a batch was halved
 };
 

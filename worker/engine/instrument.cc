@@ -73,8 +73,10 @@ MeasurementTensors Instrument::Measure(const LayerHeads& heads) {
 void Instrument::Check(int layer, const MeasurementTensors& measured, const Decision& decision) {
   at::Tensor& bad = not_finite_[static_cast<size_t>(layer)];
   bad = decision.not_finite;
+  // What was only measured for a neighbour's rule says nothing about a row: its result would depend
+  // on its batch.
+  if (!record_.measurements) return;
   for (const at::Tensor& values : measured) {
-    if (!values.defined()) continue;
     const at::Tensor more = values.isfinite().logical_not_();
     bad = bad.defined() ? bad.logical_or(more) : more;
   }

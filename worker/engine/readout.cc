@@ -49,7 +49,8 @@ Scored ScoreChunk(const Transformer& model, const at::Tensor& hidden, int64_t fi
   const at::Tensor at_position = position.sub(first);
   const at::Tensor normaliser = at::logsumexp(logits, -1);
   const at::Tensor best = at::argmax(logits, -1);
-  const at::Tensor value = logits.flatten().index_select(0, at_position.mul(logits.size(1)).add_(token));
+  const at::Tensor value =
+      logits.flatten().index_select(0, at_position.mul(logits.size(1)).add_(token));
   return {value.sub(normaliser.index_select(0, at_position)),
           best.index_select(0, at_position).eq(token).to(at::kByte)};
 }

@@ -3,6 +3,7 @@
 #include "engine_testing.h"
 
 #include <cstdlib>
+#include <deque>
 #include <iostream>
 
 #include "gtest/gtest.h"
@@ -23,7 +24,9 @@ T ValueOrDie(absl::StatusOr<T> value) {
 
 std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype,
                                   const EngineOptions& options) {
-  return ValueOrDie(Engine::Load(directory, dtype, {}, options));
+  EngineOptions with_threads = options;
+  if (options.threads == 0) with_threads.threads = directory.starts_with("tests/golden/") ? 1 : 2;
+  return ValueOrDie(Engine::Load(directory, dtype, {}, with_threads));
 }
 
 UnitResult RunOrDie(Engine& engine, const Unit& unit) {
@@ -33,10 +36,13 @@ UnitResult RunOrDie(Engine& engine, const Unit& unit) {
 
 Unit MakeUnit(const std::vector<std::vector<int32_t>>& prompts, std::vector<Rule> rules,
               bool measurements) {
+  // Rows only refer to their tokens: those of all units of a test program are kept here.
+  static std::deque<std::vector<int32_t>>& kept = *new std::deque<std::vector<int32_t>>;
   Unit unit;
   for (size_t rule = 0; rule < rules.size(); ++rule) {
     for (const std::vector<int32_t>& prompt : prompts) {
-      unit.rows.push_back({.suffix = prompt, .rule = static_cast<int>(rule)});
+      kept.push_back(prompt);
+      unit.rows.push_back({.suffix = kept.back(), .rule = static_cast<int>(rule)});
     }
   }
   unit.rules = std::move(rules);

@@ -13,12 +13,14 @@
 
 namespace headcount::engine {
 
+// With two threads unless `options` says otherwise; tiny models run on one, which suits them.
 std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype = DType::kFloat32,
                                   const EngineOptions& options = {});
 
 UnitResult RunOrDie(Engine& engine, const Unit& unit);
 
-// A unit of one row a prompt, each under each of the rules: rows [rule][prompt].
+// A unit of one row a prompt, each under each of the rules: rows [rule][prompt]. Keeps a copy of
+// the tokens.
 Unit MakeUnit(const std::vector<std::vector<int32_t>>& prompts, std::vector<Rule> rules,
               bool measurements);
 

@@ -62,27 +62,26 @@ class FlashAttention final : public Attention {
     out.z = SwapTokensAndHeads(attended.output).contiguous().flatten(0, 1);
     if (!extras.first_weight && !extras.entropy) return out;
 
-    // Keys can be large (norms of hundreds): a 16-bit P K is off by tenths of nats, so this part is
-    // float32.
     const at::Tensor q32 = q.to(at::kFloat);
     const at::Tensor k32 = k.to(at::kFloat);
-    at::Tensor lse = attended.log_sum_exp;
+    if (extras.first_weight) {
+      const at::Tensor weight =
+          FirstLogits(q32, k32, input.scale).sub(SwapTokensAndHeads(attended.log_sum_exp)).exp_();
+      weight.select(1, 0).fill_(
+          1);  // one visible key: exactly 1, and entropy 0, not rounding noise
+      out.first_weight = weight.flatten(0, 1);
+    }
     if (extras.entropy) {
+      // Keys can be large (norms of hundreds): a 16-bit P K is off by tenths of nats, so this call
+      // is float32.
       const FusedResult keys = FusedCausalAttention(q32, k32, k32, input.scale);
-      lse = keys.log_sum_exp;
       const at::Tensor mean_logit =
           at::mul(SwapTokensAndHeads(q32), SwapTokensAndHeads(keys.output))
               .sum(-1)
               .mul_(input.scale);
-      const at::Tensor entropy = SwapTokensAndHeads(lse).sub(mean_logit);
-      entropy.select(1, 0).zero_();  // one visible key: exactly 0, not rounding noise
+      const at::Tensor entropy = SwapTokensAndHeads(keys.log_sum_exp).sub(mean_logit);
+      entropy.select(1, 0).zero_();
       out.entropy = entropy.flatten(0, 1);
-    }
-    if (extras.first_weight) {
-      const at::Tensor weight =
-          FirstLogits(q32, k32, input.scale).sub(SwapTokensAndHeads(lse)).exp_();
-      weight.select(1, 0).fill_(1);
-      out.first_weight = weight.flatten(0, 1);
     }
     return out;
   }

@@ -2,12 +2,14 @@
 
 #include "worker/engine/attention/fused_kernel.h"
 
+#include <limits>
 #include <optional>
 #include <tuple>
 
 #include "ATen/ops/_scaled_dot_product_efficient_attention.h"
 #include "ATen/ops/_scaled_dot_product_flash_attention.h"
 #include "ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h"
+#include "ATen/ops/item.h"
 
 namespace headcount::engine {
 namespace {
@@ -19,6 +21,13 @@ constexpr bool kCausal = true;
 FusedResult OnCpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
   auto [output, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal,
                                                                        std::nullopt, scale);
+  // It answers a query that is not a number with zeros, which would hide the damage: put it back.
+  const at::Tensor nan = q.sum(-1).isnan();  // [rows, heads, length]
+  if (nan.any().item<bool>()) {
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    output.masked_fill_(nan.unsqueeze(-1), kNan);
+    lse.masked_fill_(nan, kNan);
+  }
   return {output, lse.to(at::kFloat)};
 }
 
