@@ -152,30 +152,94 @@ absl::StatusOr<double> Margin(const v1::GetCurvesRequest& request) {
   return margin == 0 ? kDefaultMargin : margin;
 }
 
-// The curves with their points, in the order in which their labels first appear in the plan.
-absl::Status CollectPoints(OutcomeReader& reader, const v1::StagePlan& plan,
-                           const v1::Manifest& manifest, const Subtasks& subtasks,
-                           const RuleOutcomes& baseline, v1::Curves* curves) {
+// What every step of GetCurves needs.
+struct Context {
+  const JobResults& results;
+  const v1::Manifest& manifest;
+  const Subtasks& subtasks;
+  CurveCache* cache;  // or null
+};
+
+absl::StatusOr<std::shared_ptr<const RuleOutcomes>> ReadBaseline(OutcomeReader& reader,
+                                                                 const JobResults& results,
+                                                                 CurveCache* cache) {
+  const std::string& uid = results.job.uid();
+  if (cache != nullptr) {
+    if (auto known = cache->Baseline(uid)) return known;
+  }
+  HC_ASSIGN_OR_RETURN(RuleOutcomes outcomes, reader.Baseline());
+  auto baseline = std::make_shared<const RuleOutcomes>(std::move(outcomes));
+  if (cache != nullptr && baseline->complete) cache->KeepBaseline(uid, baseline);
+  return baseline;
+}
+
+// One point a rule of the block, for those that have any document.
+absl::StatusOr<std::vector<v1::CurvePoint>> BlockPoints(OutcomeReader& reader,
+                                                        const Context& context, int64_t block,
+                                                        const RuleOutcomes& baseline) {
+  const std::string& uid = context.results.job.uid();
+  if (context.cache != nullptr) {
+    if (auto known = context.cache->Block(uid, block)) return *std::move(known);
+  }
+  HC_ASSIGN_OR_RETURN(const std::vector<RuleOutcomes> outcomes, reader.RuleBlock(block));
+  const v1::StagePlan& plan = context.results.ablate->plan;
+  std::vector<v1::CurvePoint> points;
+  bool complete = baseline.complete;
+  for (const RuleOutcomes& rule : outcomes) {
+    complete = complete && rule.complete;
+    if (rule.stored == 0) continue;
+    v1::CurvePoint& point =
+        points.emplace_back(MakePoint(context.manifest, context.subtasks, baseline, rule));
+    const v1::ResolvedRule& resolved = plan.rules(StageRule(plan, rule.shown_rule));
+    point.set_nominal_fraction(resolved.nominal_fraction());
+    point.set_threshold(ThresholdOf(resolved));
+  }
+  if (context.cache != nullptr && complete) context.cache->KeepBlock(uid, block, points);
+  return points;
+}
+
+// A curve for each label, in the order in which labels first appear in the plan.
+absl::Status AddCurves(OutcomeReader& reader, const Context& context, const RuleOutcomes& baseline,
+                       v1::Curves* curves) {
+  const v1::StagePlan& plan = context.results.ablate->plan;
   std::map<std::string, int> curve_of_label;
+  for (int r = BaselineRules(plan); r < plan.rules_size(); ++r) {
+    const std::string& label = plan.rules(r).label();
+    if (!curve_of_label.emplace(label, curves->curves_size()).second) continue;
+    v1::Curve* curve = curves->add_curves();
+    curve->set_id(label);
+    curve->set_metric(kMetric);
+    *curve->add_points() = curves->baseline();
+  }
   for (int64_t block = 0; block < reader.rule_blocks(); ++block) {
-    HC_ASSIGN_OR_RETURN(const std::vector<RuleOutcomes> outcomes, reader.RuleBlock(block));
-    for (const RuleOutcomes& rule : outcomes) {
-      const v1::ResolvedRule& resolved = plan.rules(StageRule(plan, rule.shown_rule));
-      const auto [at, added] = curve_of_label.emplace(resolved.label(), curves->curves_size());
-      if (added) {
-        v1::Curve* curve = curves->add_curves();
-        curve->set_id(resolved.label());
-        curve->set_metric(kMetric);
-        *curve->add_points() = curves->baseline();
-      }
-      if (rule.stored == 0) continue;
-      v1::CurvePoint point = MakePoint(manifest, subtasks, baseline, rule);
-      point.set_nominal_fraction(resolved.nominal_fraction());
-      point.set_threshold(ThresholdOf(resolved));
-      *curves->mutable_curves(at->second)->add_points() = std::move(point);
+    HC_ASSIGN_OR_RETURN(const std::vector<v1::CurvePoint> points,
+                        BlockPoints(reader, context, block, baseline));
+    for (const v1::CurvePoint& point : points) {
+      const std::string& label = plan.rules(StageRule(plan, point.rule())).label();
+      *curves->mutable_curves(curve_of_label.at(label))->add_points() = point;
     }
   }
   return absl::OkStatus();
+}
+
+// Sorts the points of every curve and sums them up.
+void Finish(double margin, v1::Curves* curves) {
+  std::vector<std::vector<Point>> polylines;
+  std::vector<std::vector<Point>> drawn;  // those that zero something
+  for (v1::Curve& curve : *curves->mutable_curves()) {
+    std::stable_sort(curve.mutable_points()->begin(), curve.mutable_points()->end(),
+                     [](const v1::CurvePoint& a, const v1::CurvePoint& b) {
+                       return a.share_zeroed() < b.share_zeroed();
+                     });
+    const std::vector<Point>& polyline = polylines.emplace_back(Polyline(curve));
+    if (!polyline.empty() && polyline.back().x > polyline.front().x) drawn.push_back(polyline);
+  }
+  const double limit = CommonLimit(drawn);
+  curves->set_auc_common_limit(limit / 100);
+  const double floor = 100 * curves->baseline().accuracy() - margin;
+  for (int c = 0; c < curves->curves_size(); ++c) {
+    SumUp(polylines[static_cast<size_t>(c)], limit, floor, curves->mutable_curves(c));
+  }
 }
 
 }  // namespace
@@ -222,15 +286,16 @@ v1::Curve BaselineCurve(const v1::Curves& curves) {
 }
 
 absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,
-                                     const v1::GetCurvesRequest& request) {
+                                     const v1::GetCurvesRequest& request, CurveCache* cache) {
   HC_ASSIGN_OR_RETURN(const double margin, Margin(request));
   HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, request.job()));
   if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
                       ReadManifest(artifacts, results.manifest_digest));
   OutcomeReader reader(jobs, artifacts, results, *manifest);
-  HC_ASSIGN_OR_RETURN(const RuleOutcomes baseline, reader.Baseline());
-  if (baseline.stored == 0) return ResultsNotReady(request.job(), "results");
+  HC_ASSIGN_OR_RETURN(const std::shared_ptr<const RuleOutcomes> baseline,
+                      ReadBaseline(reader, results, cache));
+  if (baseline->stored == 0) return ResultsNotReady(request.job(), "results");
 
   const Subtasks subtasks = SubtasksOf(*manifest);
   v1::Curves curves;
@@ -239,32 +304,13 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   curves.set_complete(results.complete());
   // A sweep takes its thresholds from the very documents that it evaluates.
   curves.set_in_sample(results.job.spec_case() == v1::Job::kSweep);
-  v1::CurvePoint* base = curves.mutable_baseline();
-  *base = MakePoint(*manifest, subtasks, baseline, baseline);
-  base->set_threshold(kNaN);
+  *curves.mutable_baseline() = MakePoint(*manifest, subtasks, *baseline, *baseline);
+  curves.mutable_baseline()->set_threshold(kNaN);
   if (results.ablate.has_value()) {
-    HC_RETURN_IF_ERROR(
-        CollectPoints(reader, results.ablate->plan, *manifest, subtasks, baseline, &curves));
+    const Context context{results, *manifest, subtasks, cache};
+    HC_RETURN_IF_ERROR(AddCurves(reader, context, *baseline, &curves));
   }
-
-  std::vector<std::vector<Point>> polylines;
-  for (v1::Curve& curve : *curves.mutable_curves()) {
-    std::stable_sort(curve.mutable_points()->begin(), curve.mutable_points()->end(),
-                     [](const v1::CurvePoint& a, const v1::CurvePoint& b) {
-                       return a.share_zeroed() < b.share_zeroed();
-                     });
-    polylines.push_back(Polyline(curve));
-  }
-  std::vector<std::vector<Point>> drawn;  // those that zero something
-  for (const std::vector<Point>& polyline : polylines) {
-    if (!polyline.empty() && polyline.back().x > polyline.front().x) drawn.push_back(polyline);
-  }
-  const double limit = CommonLimit(drawn);
-  curves.set_auc_common_limit(limit / 100);
-  for (int c = 0; c < curves.curves_size(); ++c) {
-    SumUp(polylines[static_cast<size_t>(c)], limit, 100 * base->accuracy() - margin,
-          curves.mutable_curves(c));
-  }
+  Finish(margin, &curves);
   return curves;
 }
 

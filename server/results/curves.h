@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "headcount/v1/result_service.pb.h"
+#include "server/results/curve_cache.h"
 #include "server/results/rule_outcomes.h"
 #include "server/store/artifact_store.h"
 #include "server/store/job_store.h"
@@ -27,7 +28,8 @@ namespace headcount::results {
 inline constexpr double kMostNonFinite = .01;
 
 absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,
-                                     const v1::GetCurvesRequest& request);
+                                     const v1::GetCurvesRequest& request,
+                                     CurveCache* cache = nullptr);
 
 // The subtask (MMLU subject) of every document of a manifest, by first appearance.
 struct Subtasks {

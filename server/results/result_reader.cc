@@ -19,7 +19,7 @@ absl::StatusOr<v1::QueryThresholdsResponse> ResultReader::QueryThresholds(
 }
 
 absl::StatusOr<v1::Curves> ResultReader::GetCurves(const v1::GetCurvesRequest& request) const {
-  return results::GetCurves(jobs_, artifacts_, request);
+  return results::GetCurves(jobs_, artifacts_, request, &curve_cache_);
 }
 
 absl::StatusOr<std::unique_ptr<SampleStream>> ResultReader::ListSamples(

@@ -1,5 +1,6 @@
 // All that is read from a job's stored results, behind one door: the API calls it, exports and
-// tests too. Answers are derived from chunks on every call, so they are as new as the store.
+// tests too. Answers are derived from chunks on every call, so they are as new as the store; only
+// curve points that cannot change any more are remembered.
 //
 // Thread-safe. Errors: those of thresholds.h, head_scores.h, curves.h and samples.h;
 // FAILED_PRECONDITION (RESULTS_NOT_READY) before the first unit of the stage that an answer needs
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "headcount/v1/result_service.pb.h"
+#include "server/results/curve_cache.h"
 #include "server/results/samples.h"
 #include "server/store/artifact_store.h"
 #include "server/store/job_store.h"
@@ -35,6 +37,7 @@ class ResultReader {
  private:
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;
+  mutable CurveCache curve_cache_;
 };
 
 }  // namespace headcount::results

@@ -232,6 +232,48 @@ TEST(Curves, WhileTheJobRuns) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// A reader that has answered before reads only what was not complete then.
+TEST(Curves, AreRememberedOnceComplete) {
+  const auto whole = SampleJobMaker::Sweep();
+  FakeJob job;
+  job.job().mutable_sweep();
+  job.Plan(store::Stage::kScore, whole->score_plan, whole->manifest);
+  for (size_t u = 0; u < whole->score_chunks.size(); ++u) {
+    job.Store(static_cast<int64_t>(u), whole->score_chunks[u]);
+  }
+  job.Plan(store::Stage::kAblate, whole->ablate_plan, whole->manifest);
+  CurveCache cache;
+  v1::GetCurvesRequest request;
+  request.set_job(FakeJob::kName);
+  for (size_t u = 0; u < whole->ablate_chunks.size(); ++u) {
+    job.Store(static_cast<int64_t>(u), whole->ablate_chunks[u]);
+    const auto remembered = GetCurves(job, job.artifacts(), request, &cache);
+    const auto anew = GetCurves(job, job.artifacts(), request);
+    ASSERT_TRUE(remembered.ok()) << remembered.status();
+    EXPECT_EQ(remembered->SerializeAsString(), anew->SerializeAsString()) << u;
+  }
+  // The first rule block is complete and not read again: not even a broken chunk is noticed.
+  job.Store(0, v1::AblateChunk());
+  job.Store(0, v1::ScoreChunk());
+  EXPECT_FALSE(GetCurves(job, job.artifacts(), request).ok());
+  EXPECT_TRUE(GetCurves(job, job.artifacts(), request, &cache).ok());
+  job.job().set_uid("another job's");
+  EXPECT_FALSE(GetCurves(job, job.artifacts(), request, &cache).ok());
+}
+
+TEST(CurveCache, KeepsTheJobsUsedLast) {
+  CurveCache cache(2);
+  const auto keep = [&](const char* uid) {
+    cache.KeepBaseline(uid, std::make_shared<const RuleOutcomes>());
+  };
+  keep("a");
+  keep("b");
+  EXPECT_NE(cache.Baseline("a"), nullptr);
+  keep("c");
+  EXPECT_NE(cache.Baseline("a"), nullptr);
+  EXPECT_EQ(cache.Baseline("b"), nullptr);
+}
+
 TEST(UnitCounts, AddUpToTheCurves) {
   const auto job = SampleJobMaker::Ablate();
   const int baseline_rules = BaselineRules(job->ablate_plan);

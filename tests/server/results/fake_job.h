@@ -22,7 +22,9 @@ class FakeJob final : public store::JobStore {
  public:
   static constexpr const char* kName = "projects/default/jobs/test";
 
-  FakeJob() : artifacts_(store::ArtifactStore::InMemory()) {
+  explicit FakeJob(
+      std::unique_ptr<store::ArtifactStore> artifacts = store::ArtifactStore::InMemory())
+      : artifacts_(std::move(artifacts)) {
     job_.set_name(kName);
     job_.set_uid("uid");
   }
