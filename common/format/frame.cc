@@ -76,6 +76,8 @@ absl::Status Unframe(FrameKind kind, std::string_view bytes,
                                                       ", this build reads up to ", kFormatVersion));
   }
   if (version < 1) return absl::DataLossError("frame: format version 0");
+  if (GetLittleEndian(bytes, 6, 2) != 0)
+    return absl::DataLossError("frame: reserved bytes are not 0, the bytes are damaged");
   if (GetLittleEndian(bytes, 8, 4) != Crc32c(bytes.substr(12))) {
     return absl::DataLossError("frame: checksum differs, the bytes are damaged");
   }
@@ -83,6 +85,14 @@ absl::Status Unframe(FrameKind kind, std::string_view bytes,
   if (size > kLargestPayload) {
     return absl::DataLossError(
         absl::StrCat("frame: claims ", size, " bytes of payload, the limit is ", kLargestPayload));
+  }
+  // Memory is taken only for what the bytes there can become: a block of zstd has at least 3 bytes
+  // and makes at most 128 KiB.
+  const uint64_t compressed = bytes.size() - kHeaderBytes;
+  if (size > (compressed / 3 + 1) * (uint64_t{1} << 17) ||
+      ZSTD_getFrameContentSize(bytes.data() + kHeaderBytes, compressed) != size) {
+    return absl::DataLossError(absl::StrCat("frame: claims ", size, " bytes of payload, its ",
+                                            compressed, " compressed bytes do not hold that"));
   }
   std::string plain(size, '\0');
   const size_t got = ZSTD_decompress(plain.data(), plain.size(), bytes.data() + kHeaderBytes,
