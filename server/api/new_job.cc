@@ -1,0 +1,79 @@
+// See new_job.h.
+
+#include "server/api/new_job.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "common/base/digest.h"
+#include "common/base/errors.h"
+#include "server/api/resource_names.h"
+
+namespace headcount::server {
+namespace {
+
+// What of a job a client decides.
+v1::Job ClientPart(const v1::Job& given) {
+  v1::Job job = given;
+  v1::Job clean;
+  clean.mutable_labels()->swap(*job.mutable_labels());
+  clean.set_priority(job.priority());
+  switch (job.spec_case()) {
+    case v1::Job::kScore:
+      clean.mutable_score()->Swap(job.mutable_score());
+      break;
+    case v1::Job::kAblate:
+      clean.mutable_ablate()->Swap(job.mutable_ablate());
+      break;
+    case v1::Job::kSweep:
+      clean.mutable_sweep()->Swap(job.mutable_sweep());
+      break;
+    default:
+      break;  // validation has refused the others
+  }
+  return clean;
+}
+
+}  // namespace
+
+absl::Status CheckRequestId(const std::string& request_id) {
+  if (request_id.empty()) return absl::OkStatus();
+  bool ok = request_id.size() == 36;
+  for (size_t i = 0; ok && i < request_id.size(); ++i) {
+    const char c = request_id[i];
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    ok = dash ? c == '-' : absl::ascii_isxdigit(static_cast<unsigned char>(c));
+  }
+  if (ok) return absl::OkStatus();
+  return InvalidField("request_id", request_id, "must be a UUID, or empty");
+}
+
+std::string BodyDigest(const std::string& project, const v1::Job& job) {
+  std::string bytes = project + "\n";
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);  // labels are a map
+    ClientPart(job).SerializeToCodedStream(&coded);
+  }
+  return Sha256Hex(bytes);
+}
+
+store::NewJob MakeNewJob(const v1::CreateJobRequest& request, const std::string& project,
+                         const std::string& owner, IdGenerator& ids) {
+  store::NewJob out;
+  out.request_id = request.request_id();
+  std::transform(out.request_id.begin(), out.request_id.end(), out.request_id.begin(),
+                 [](char c) { return absl::ascii_tolower(static_cast<unsigned char>(c)); });
+  out.body_digest = BodyDigest(project, request.job());
+  out.job = ClientPart(request.job());
+  out.job.set_name(JobName(project, ids.ShortId()));
+  out.job.set_uid(ids.Uuid());
+  out.job.set_owner(owner);
+  return out;
+}
+
+}  // namespace headcount::server

@@ -1,0 +1,92 @@
+// See result_service.h.
+
+#include "server/api/result_service.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "server/api/calls.h"
+#include "server/api/download.h"
+#include "server/export/artifacts.h"
+#include "server/plan/planners.h"
+
+namespace headcount::server {
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetHeadScores(grpc::CallbackServerContext* call,
+                                                           const v1::GetHeadScoresRequest* request,
+                                                           v1::HeadScores* response) {
+  return RunUnary(call, context_.slow, context_.metrics, "ResultService/GetHeadScores",
+                  [=, this]() -> absl::Status {
+                    HC_ASSIGN_OR_RETURN(const v1::Job job, context_.FindJob(*call, Action::kRead,
+                                                                            "job", request->job()));
+                    HC_ASSIGN_OR_RETURN(*response, results_.GetHeadScores(*request));
+                    // The store does not know it; a model that is gone since leaves it at 0.
+                    const auto model = context_.catalog.FindModel(plan::WorkloadOf(job).model());
+                    if (model.ok()) response->set_kv_heads(model->config.kv_heads);
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::QueryThresholds(
+    grpc::CallbackServerContext* call, const v1::QueryThresholdsRequest* request,
+    v1::QueryThresholdsResponse* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/QueryThresholds",
+      [=, this]() -> absl::Status {
+        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(*response, results_.QueryThresholds(*request));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetCurves(grpc::CallbackServerContext* call,
+                                                       const v1::GetCurvesRequest* request,
+                                                       v1::Curves* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetCurves",
+      [=, this]() -> absl::Status {
+        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(*response, results_.GetCurves(*request));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerWriteReactor<v1::SampleRecord>* ResultServiceImpl::ListSamples(
+    grpc::CallbackServerContext* call, const v1::ListSamplesRequest* request) {
+  return new StreamReactor<v1::SampleRecord>(
+      context_.slow, context_.metrics, "ResultService/ListSamples",
+      [this, call, request, stream = std::shared_ptr<results::SampleStream>()](
+          v1::SampleRecord* record) mutable -> absl::StatusOr<bool> {
+        if (stream == nullptr) {
+          HC_RETURN_IF_ERROR(
+              context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+          HC_ASSIGN_OR_RETURN(stream, results_.ListSamples(*request));
+        }
+        HC_ASSIGN_OR_RETURN(std::optional<v1::SampleRecord> next, stream->Next());
+        if (!next.has_value()) return false;
+        *record = *std::move(next);
+        return true;
+      });
+}
+
+grpc::ServerWriteReactor<v1::ArtifactChunk>* ResultServiceImpl::DownloadArtifact(
+    grpc::CallbackServerContext* call, const v1::DownloadArtifactRequest* request) {
+  return new StreamReactor<v1::ArtifactChunk>(
+      context_.slow, context_.metrics, "ResultService/DownloadArtifact",
+      [this, call, request, download = std::shared_ptr<Download>()](
+          v1::ArtifactChunk* chunk) mutable -> absl::StatusOr<bool> {
+        if (download == nullptr) {
+          HC_RETURN_IF_ERROR(
+              context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+          HC_ASSIGN_OR_RETURN(const std::string path,
+                              exports::MakeArtifact(context_.jobs, context_.artifacts, *request,
+                                                    context_.config.state_dir + "/exports"));
+          HC_ASSIGN_OR_RETURN(download, Download::Open(path, request->offset()));
+        }
+        return download->Next(chunk);
+      });
+}
+
+}  // namespace headcount::server

@@ -1,0 +1,37 @@
+// ResultService: everything that is derived from stored results, on threads of their own. Streams
+// hold one message. Thread-safe; status codes as in result_service.proto.
+
+#pragma once
+
+#include "headcount/v1/result_service.grpc.pb.h"
+#include "server/api/service_context.h"
+#include "server/results/result_reader.h"
+
+namespace headcount::server {
+
+class ResultServiceImpl final : public v1::ResultService::CallbackService {
+ public:
+  // `context` is not owned.
+  explicit ResultServiceImpl(const ServiceContext& context)
+      : context_(context), results_(context.jobs, context.artifacts) {}
+
+  grpc::ServerUnaryReactor* GetHeadScores(grpc::CallbackServerContext* call,
+                                          const v1::GetHeadScoresRequest* request,
+                                          v1::HeadScores* response) override;
+  grpc::ServerUnaryReactor* QueryThresholds(grpc::CallbackServerContext* call,
+                                            const v1::QueryThresholdsRequest* request,
+                                            v1::QueryThresholdsResponse* response) override;
+  grpc::ServerUnaryReactor* GetCurves(grpc::CallbackServerContext* call,
+                                      const v1::GetCurvesRequest* request,
+                                      v1::Curves* response) override;
+  grpc::ServerWriteReactor<v1::SampleRecord>* ListSamples(
+      grpc::CallbackServerContext* call, const v1::ListSamplesRequest* request) override;
+  grpc::ServerWriteReactor<v1::ArtifactChunk>* DownloadArtifact(
+      grpc::CallbackServerContext* call, const v1::DownloadArtifactRequest* request) override;
+
+ private:
+  const ServiceContext& context_;
+  const results::ResultReader results_;
+};
+
+}  // namespace headcount::server

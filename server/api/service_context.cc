@@ -1,0 +1,48 @@
+// See service_context.h.
+
+#include "server/api/service_context.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/errors.h"
+#include "common/base/status_macros.h"
+#include "server/api/calls.h"
+#include "server/api/resource_names.h"
+#include "server/watch/job_view.h"
+
+namespace headcount::server {
+
+absl::StatusOr<std::string> ServiceContext::Caller(const grpc::CallbackServerContext& call) const {
+  return authoriser.Identify(ClaimedUser(call));
+}
+
+absl::StatusOr<v1::Job> ServiceContext::FindJob(const grpc::CallbackServerContext& call,
+                                                Action action, const std::string& field,
+                                                const std::string& name) const {
+  HC_ASSIGN_OR_RETURN(const std::string user, Caller(call));
+  HC_RETURN_IF_ERROR(CheckJobName(field, name));
+  absl::StatusOr<v1::Job> job = jobs.GetJob(name);
+  if (job.status().code() == absl::StatusCode::kNotFound) {
+    return WithField(
+        WithReason(absl::NotFoundError(absl::StrCat("there is no job ", name)), "JOB_NOT_FOUND"),
+        field);
+  }
+  HC_RETURN_IF_ERROR(job.status());
+  HC_RETURN_IF_ERROR(authoriser.Check(user, action, name, job->owner()));
+  return job;
+}
+
+v1::Job ServiceContext::Shown(v1::Job job) const {
+  v1::Progress& progress = *job.mutable_progress();
+  const double rate = IsTerminal(job.state()) ? 0 : dispatcher.RowsPerSecond(job.name());
+  progress.set_rows_per_second(rate);
+  progress.set_remaining_seconds(RemainingSeconds(job, rate));
+  if (job.state() == v1::Job::QUEUED) {
+    // A view that cannot be had now costs the position, not the answer.
+    if (const auto view = jobs.View(); view.ok()) {
+      progress.set_queue_position(QueuePosition(job, *view));
+    }
+  }
+  return job;
+}
+
+}  // namespace headcount::server

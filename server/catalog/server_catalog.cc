@@ -1,0 +1,32 @@
+// See server_catalog.h.
+
+#include "server/catalog/server_catalog.h"
+
+namespace headcount::server {
+namespace {
+
+std::vector<std::string> TaskFolders(const Config& config, const std::string& shipped) {
+  std::vector<std::string> folders = {shipped};
+  folders.insert(folders.end(), config.task_dirs.begin(), config.task_dirs.end());
+  return folders;
+}
+
+}  // namespace
+
+ServerCatalog::ServerCatalog(const Config& config, const std::string& shipped_tasks)
+    : models_(config), tasks_(TaskFolders(config, shipped_tasks), config.data) {}
+
+absl::StatusOr<plan::ModelFacts> ServerCatalog::FindModel(const std::string& name) const {
+  return models_.Find(name);
+}
+
+absl::StatusOr<plan::TaskFacts> ServerCatalog::FindTask(const std::string& name) const {
+  return tasks_.Find(name);
+}
+
+absl::StatusOr<std::string> ServerCatalog::DataDigest(
+    const std::string& task, const std::vector<std::string>& subtasks) const {
+  return tasks_.DataDigest(task, subtasks);
+}
+
+}  // namespace headcount::server
