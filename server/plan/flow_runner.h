@@ -1,9 +1,10 @@
-// Runs JobFlow on one thread of its own, so that neither a client's nor a worker's call waits for a
-// plan. Posting is cheap; posting a job that already waits with the same news adds nothing. A job
+// Runs JobFlow on threads of its own, so that neither a client's nor a worker's call waits for a
+// plan. One job is worked on by one thread at a time, in the order of its news; while one job is
+// being planned the others go on. Posting is cheap; posting what already waits adds nothing. A job
 // whose turn failed (store not available) waits for the next Tick.
 //
-// Thread-safe. The destructor finishes the job it is at and drops the rest: all of it is done again
-// at the next start.
+// Thread-safe. Stopping finishes the jobs it is at and drops the rest: all of it is done again at
+// the next start.
 
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "server/plan/job_flow.h"
 
@@ -23,7 +25,7 @@ namespace headcount::plan {
 
 class FlowRunner {
  public:
-  explicit FlowRunner(JobFlow& flow);
+  explicit FlowRunner(JobFlow& flow, int threads = 3);
   ~FlowRunner();
 
   void Post(const std::string& job);
@@ -32,6 +34,8 @@ class FlowRunner {
   void Tick();
   // Waits until nothing waits and nothing runs.
   void WaitIdle();
+  // No job's flow runs after it, nor is any listener of the flow called. Stopping twice is fine.
+  void Stop();
 
  private:
   // (job, stage or -1, unit)
@@ -39,6 +43,9 @@ class FlowRunner {
 
   void Add(Item item);
   void Loop();
+  // The first that waits whose job nobody works on; end() when there is none.
+  std::deque<Item>::iterator NextLocked();
+  absl::Status Run(const Item& item);
 
   JobFlow& flow_;
   std::mutex mutex_;
@@ -46,9 +53,9 @@ class FlowRunner {
   std::deque<Item> queue_;
   std::set<Item> waiting_;
   std::set<std::string> failed_;
-  bool busy_ = false;
+  std::set<std::string> running_;  // jobs
   bool stopping_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace headcount::plan

@@ -68,10 +68,12 @@ absl::Status CheckSlabs(const v1::ScoreChunk& chunk, int64_t floats) {
   return absl::OkStatus();
 }
 
-// Counting checks each row's result; what it finds wrong is the chunk's fault.
+// Counting checks each row's result; what it finds wrong is the chunk's fault, unless plan and
+// manifest do not fit each other.
 absl::StatusOr<CheckedChunk> Counted(absl::StatusOr<v1::UnitCounts> counts,
                                      const v1::RunInfo& run) {
   if (absl::IsInvalidArgument(counts.status())) return Bad(counts.status());
+  if (absl::IsInternal(counts.status())) return absl::DataLossError(counts.status().message());
   HC_RETURN_IF_ERROR(counts.status());
   return CheckedChunk{.counts = *std::move(counts), .run = run};
 }

@@ -129,6 +129,8 @@ absl::StatusOr<SyncOutcome> Dispatcher::ContinueTask(Worker& worker, const v1::C
     }
   }
   if (!lease.has_value() || lease->worker != worker.id) {
+    // Lost, or its last unit has just been stored.
+    if (worker.task == task.task()) Charge(worker, /*at_once=*/true);
     worker.BecomeIdle();
     return Order(worker, CancelResponse(task.task()), absl::StrCat("cancel ", task.task()));
   }
@@ -144,11 +146,14 @@ absl::StatusOr<SyncOutcome> Dispatcher::ContinueTask(Worker& worker, const v1::C
     worker.phase = task.phase();
     Charge(worker, /*at_once=*/false);
     served_[lease->job] = clock_.Monotonic();
-    if (task.phase() == v1::CurrentTask::RUNNING && job.state() == v1::Job::STARTING) {
-      const absl::StatusOr<v1::Job> running = jobs_.UpdateState({.job = lease->job,
-                                                                 .from = {v1::Job::STARTING},
-                                                                 .to = v1::Job::RUNNING,
-                                                                 .reason = "RUNNING"});
+    // QUEUED: paused and resumed before the worker saw it.
+    const bool waits = job.state() == v1::Job::STARTING || job.state() == v1::Job::QUEUED;
+    if (task.phase() == v1::CurrentTask::RUNNING && waits) {
+      const absl::StatusOr<v1::Job> running =
+          jobs_.UpdateState({.job = lease->job,
+                             .from = {v1::Job::STARTING, v1::Job::QUEUED},
+                             .to = v1::Job::RUNNING,
+                             .reason = "RUNNING"});
       if (running.ok()) {
         job = *running;
       } else if (!absl::IsFailedPrecondition(running.status())) {

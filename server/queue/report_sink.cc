@@ -30,6 +30,14 @@ absl::Status CheckTransfer(const v1::ReportHeader& header, std::string_view data
   return absl::OkStatus();
 }
 
+// What the job stands on has gone since it was created. NOT_FOUND would tell the worker that its
+// job is gone, and it would be given the same task again.
+absl::Status Gone(const absl::Status& status, const char* what) {
+  if (!absl::IsNotFound(status)) return status;
+  return WithReason(absl::FailedPreconditionError(absl::StrCat(what, ": ", status.message())),
+                    "JOB_INPUT_GONE");
+}
+
 v1::ReportResultsResponse Answer(v1::ReportResultsResponse::Outcome outcome) {
   v1::ReportResultsResponse response;
   response.set_outcome(outcome);
@@ -78,15 +86,16 @@ absl::StatusOr<v1::ReportResultsResponse> ReportSink::Report(const v1::ReportHea
 
 absl::StatusOr<CheckedChunk> ReportSink::Check(const v1::Job& job, const store::StageRecord& stage,
                                                const v1::UnitRange& range, std::string_view data) {
-  HC_ASSIGN_OR_RETURN(const plan::ModelFacts model,
-                      catalog_.FindModel(plan::WorkloadOf(job).model()));
-  if (stage.stage == store::Stage::kPrepare) return CheckManifestChunk(data, model.config);
-  HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
-                      manifests_.Get(stage.manifest_digest));
+  const absl::StatusOr<plan::ModelFacts> model = catalog_.FindModel(plan::WorkloadOf(job).model());
+  if (!model.ok()) return Gone(model.status(), "model");
+  if (stage.stage == store::Stage::kPrepare) return CheckManifestChunk(data, model->config);
+  const absl::StatusOr<std::shared_ptr<const v1::Manifest>> manifest =
+      manifests_.Get(stage.manifest_digest);
+  if (!manifest.ok()) return Gone(manifest.status(), "manifest");
   if (stage.stage == store::Stage::kScore) {
-    return CheckScoreChunk(data, range, model.config, *manifest);
+    return CheckScoreChunk(data, range, model->config, **manifest);
   }
-  return CheckAblateChunk(data, range, stage.plan, model.config, *manifest);
+  return CheckAblateChunk(data, range, stage.plan, model->config, **manifest);
 }
 
 void ReportSink::KeepRunInfo(const std::string& job, const v1::RunInfo& run) {

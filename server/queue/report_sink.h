@@ -3,9 +3,9 @@
 //
 // Thread-safe. Errors, as the worker gets them: DATA_LOSS (the bytes are not those that were sent:
 // send again); ABORTED (LEASE_LOST); INVALID_ARGUMENT (BAD_CHUNK) naming what does not fit the
-// plan, which no retry helps; FAILED_PRECONDITION for a chunk of a newer format; NOT_FOUND for an
-// unknown job or stage; OUT_OF_RANGE for a unit the stage does not have; RESOURCE_EXHAUSTED (disk
-// full) and UNAVAILABLE: send again later.
+// plan, which no retry helps; FAILED_PRECONDITION for a chunk of a newer format or a model that is
+// no longer there; NOT_FOUND for an unknown job or stage; OUT_OF_RANGE for a unit the stage does
+// not have; RESOURCE_EXHAUSTED (disk full) and UNAVAILABLE: send again later.
 
 #pragma once
 

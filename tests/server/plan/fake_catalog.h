@@ -29,7 +29,7 @@ class FakeCatalog final : public JobCatalog {
       return WithReason(absl::FailedPreconditionError("hidden_size 10 is no multiple of 3 heads"),
                         "BAD_CONFIG");
     }
-    if (name != "tiny" && name != "chatty") {
+    if ((name != "tiny" && name != "chatty") || name == missing) {
       return WithReason(absl::NotFoundError("no model " + name), "MODEL_NOT_FOUND");
     }
     ModelFacts facts;
@@ -68,6 +68,7 @@ class FakeCatalog final : public JobCatalog {
     return data_digest + task;
   }
 
+  std::string missing;  // a model whose folder is gone
   std::string tokenizer_digest = "tokenizer";
   std::string task_digest = "task";
   std::string data_digest = "data";

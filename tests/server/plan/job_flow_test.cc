@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <thread>
 
 #include "common/base/errors.h"
@@ -44,6 +46,7 @@ class JobFlowTest : public testing::Test {
             const std::string& job, std::span<const catalog::Score* const> scores,
             std::span<const double> fractions,
             std::span<const uint8_t> layers) -> absl::StatusOr<std::vector<std::vector<double>>> {
+          if (planning_) planning_();
           asked_.push_back(job);
           pooled_layers_.assign(layers.begin(), layers.end());
           if (!thresholds_status_.ok()) return thresholds_status_;
@@ -151,6 +154,7 @@ class JobFlowTest : public testing::Test {
   std::vector<std::string> asked_;
   std::vector<uint8_t> pooled_layers_;
   absl::Status thresholds_status_;
+  std::function<void()> planning_;  // called whenever thresholds are asked for
   std::atomic<int> changes_ = 0;
 };
 
@@ -449,6 +453,34 @@ TEST_F(JobFlowTest, TheRunnerWorksOffWhatIsPosted) {
   runner.Tick();
   runner.WaitIdle();
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+}
+
+TEST_F(JobFlowTest, WhileOneJobIsPlannedAnotherGoesOn) {
+  const std::string slow = Create("slow", absl::StrCat("sweep { ", kTask, " scores: 'entropy' }"));
+  Prepare(slow, Pairs(2));
+  StoreUnit(slow, Stage::kScore, 0, /*tell=*/false);
+  const std::string quick =
+      Create("quick", "score { workload { model: 'tiny' task { task: 'pairs' limit: 1 } } }");
+  Store(quick, Stage::kPrepare, 0, format::Frame(format::FrameKind::kManifest, Pairs(2)), {});
+
+  std::promise<void> release;
+  planning_ = [gate = release.get_future().share()] { gate.wait(); };
+  FlowRunner runner(*flow_, 2);
+  std::promise<void> advanced;
+  flow_->SetListener([&](const std::string& job) {
+    if (job == quick) advanced.set_value();
+  });
+  runner.PostUnit(slow, Stage::kScore, 0);
+  runner.Post(slow);  // waits for the one before, and takes no second thread
+  runner.PostUnit(quick, Stage::kPrepare, 0);
+  advanced.get_future().wait();
+  EXPECT_THAT(Stages(quick), ElementsAre(Stage::kPrepare, Stage::kScore));
+  EXPECT_THAT(Stages(slow), ElementsAre(Stage::kPrepare, Stage::kScore));
+  release.set_value();
+  runner.WaitIdle();
+  EXPECT_THAT(Stages(slow), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
+  runner.Stop();
+  runner.Post(slow);  // dropped
 }
 
 }  // namespace

@@ -241,6 +241,17 @@ TEST_F(DispatcherTest, APausedJobGivesItsWorkerBackAndGoesOnLater) {
   EXPECT_TRUE(Lost(job).empty());
 }
 
+TEST_F(DispatcherTest, PausingAndResumingFasterThanTheWorkerLooksCostsNothing) {
+  const std::string job = Prepared("a");
+  FakeWorker worker(server_, "w", 6);
+  worker.Step();
+  Sync(worker.Request(v1::CurrentTask::RUNNING));
+  server_.SetState(job, {v1::Job::RUNNING}, v1::Job::PAUSED);
+  server_.SetState(job, {v1::Job::PAUSED}, v1::Job::QUEUED);
+  EXPECT_TRUE(Sync(worker.Request(v1::CurrentTask::RUNNING)).response.has_run());
+  EXPECT_EQ(server_.Get(job).state(), v1::Job::RUNNING);
+}
+
 TEST_F(DispatcherTest, TwoProcessesCannotShareAnId) {
   server_.Create("a", kScore);
   FakeWorker worker(server_, "w");

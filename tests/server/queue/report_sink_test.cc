@@ -250,6 +250,21 @@ TEST_F(ReportSinkTest, ManifestsAreChecked) {
   ASSERT_TRUE(worker_.Report(0).ok());
 }
 
+TEST_F(ReportSinkTest, WhatTheJobStandsOnMayBeGone) {
+  Reach("score");
+  const std::string bytes = worker_.Chunk(0);
+  server_.catalog.missing = "tiny";
+  EXPECT_TRUE(absl::IsFailedPrecondition(Send(worker_.Header(0), bytes).status()));
+  server_.catalog.missing.clear();
+  server_.artifacts = store::ArtifactStore::InMemory();
+  ManifestCache manifests(*server_.artifacts);
+  ReportSink sink(*server_.jobs, *server_.artifacts, server_.catalog, manifests, nullptr);
+  v1::ReportHeader header = worker_.Header(0);
+  header.set_bytes(static_cast<int64_t>(bytes.size()));
+  header.set_crc32c(Crc32c(bytes));
+  EXPECT_TRUE(absl::IsFailedPrecondition(sink.Report(header, bytes).status()));
+}
+
 TEST_F(ReportSinkTest, CountsAndProvenanceAreKept) {
   while (worker_.Step()) {
   }
