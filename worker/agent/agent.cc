@@ -12,6 +12,7 @@
 #include "common/format/rpc_status.h"
 #include "common/rpc/grpc_status.h"
 #include "spdlog/spdlog.h"
+#include "worker/agent/call_deadline.h"
 
 namespace headcount::agent {
 namespace {
@@ -154,7 +155,7 @@ v1::SynchronizeRequest Agent::MakeRequest(Reported* reported) {
 absl::Status Agent::Call(const v1::SynchronizeRequest& request, uint64_t version,
                          v1::SynchronizeResponse* response) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallDeadline);
+  context.set_deadline(DeadlineIn(kCallDeadline));
   {
     std::lock_guard lock(mutex_);
     if (version_ != version) return absl::CancelledError("changed");

@@ -11,6 +11,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
 #include "spdlog/spdlog.h"
+#include "worker/agent/call_deadline.h"
 
 namespace headcount::agent {
 namespace {
@@ -110,7 +111,7 @@ absl::Status Reporter::SendUntilDone(const PendingChunk& chunk, std::stop_token 
 
 absl::Status Reporter::Send(const PendingChunk& chunk, const std::stop_token& token) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kSendDeadline);
+  context.set_deadline(DeadlineIn(kSendDeadline));
   {
     std::lock_guard lock(mutex_);
     if (token.stop_requested()) return absl::CancelledError("the worker stops");

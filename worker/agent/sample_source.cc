@@ -10,6 +10,7 @@
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/grpc_status.h"
+#include "worker/agent/call_deadline.h"
 
 namespace headcount::agent {
 namespace {
@@ -78,7 +79,7 @@ absl::StatusOr<std::shared_ptr<const SampleRange>> SampleSource::Fetch(const std
   request.set_first_sample(first);
   request.set_samples(count);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kFetchDeadline);
+  context.set_deadline(DeadlineIn(kFetchDeadline));
   auto range = std::make_shared<SampleRange>();
   range->manifest_digest = digest;
   range->first = first;

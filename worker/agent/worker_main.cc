@@ -61,11 +61,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--worker-id", flags.worker_id, "stable id of this place; default: host-device");
   app.add_option("--lock", flags.lock, "lock file; default: STATE_DIR/workers/DEVICE.lock");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error or off");
-  app.set_version_flag("--version", HEADCOUNT_VERSION);
+  app.set_version_flag("--version", "headcount-worker " HEADCOUNT_VERSION);
   app.footer(
       "Runs units of jobs for one headcountd until SIGTERM. headcountd starts local workers "
       "itself;\nby hand, on another machine with the same models and data:\n\n"
-      "  headcount-worker --server gpu1:7434 --config headcount.yaml --device cuda:0");
+      "  headcount-worker --server gpu1:7434 --config headcount.yaml --device cuda:0\n\n"
+      "Exit codes: 0 drained, 1 an error, 75 no server for worker_orphan_exit_seconds or the "
+      "device "
+      "is in use.");
 }
 
 absl::StatusOr<engine::Device> ParseDevice(const std::string& text) {

@@ -177,6 +177,16 @@ TEST(TaskDefinition, ShippedTasksParse) {
   EXPECT_TRUE(set.tasks.contains("everyday"));
 }
 
+TEST(TaskDefinition, TheExampleOfTheGuideParses) {
+  std::ifstream guide("docs/add-a-task.md");
+  const std::string text{std::istreambuf_iterator<char>(guide), {}};
+  const size_t begin = text.find("```yaml\n");
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = text.find("```", begin + 8);
+  const auto task = ParseTaskDefinition(text.substr(begin + 8, end - begin - 8), "guide.yaml");
+  EXPECT_TRUE(task.ok()) << task.status();
+}
+
 TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {
   Write("a/quiz.yaml", kGood);
   Write("a/bad.yaml", "task: bad\n");

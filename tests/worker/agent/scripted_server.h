@@ -58,7 +58,7 @@ class ScriptedServer final : public v1::WorkerService::Service {
       down_ = true;
     }
     changed_.notify_all();
-    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Shutdown(gpr_time_0(GPR_CLOCK_MONOTONIC));
     server_->Wait();
     server_.reset();
   }
