@@ -193,11 +193,12 @@ class SqliteStore final : public JobStore {
   // then, outside the lock, the listener.
   template <class Body, class Done>
   auto Write(Body body, Done done) -> decltype(body(std::declval<Session&>())) {
-    Session session{*db_, clock_.Wall().count()};
+    Session session{*db_};
     std::function<void(const std::string&)> listener;
     auto result = [&]() -> decltype(body(session)) {
       std::lock_guard lock(mutex_);
       listener = listener_;
+      session.wall = clock_.Wall().count();  // under the lock: later sequences have later times
       HC_RETURN_IF_ERROR(db_->Begin());
       auto changed = body(session);
       if (!StatusOf(changed).ok()) {

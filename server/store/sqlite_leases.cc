@@ -125,9 +125,9 @@ absl::StatusOr<Lease> LeaseTask(Session& session, const Assignment& assignment,
   HC_ASSIGN_OR_RETURN(const bool taken, TakeUnits(session, job.id, assignment.stage, units));
   if (!taken) {
     return WithReason(
-        absl::AbortedError(absl::StrCat(
-            job.name, ": units ", units.first, " to ", units.first + units.count - 1, " of stage ",
-            std::string(StageName(assignment.stage)), " are not all free")),
+        absl::AbortedError(
+            absl::StrCat(job.name, ": the ", units.count, " units from ", units.first, " of stage ",
+                         std::string(StageName(assignment.stage)), " are not all free")),
         "UNITS_TAKEN");
   }
   Lease lease{.task = MakeTaskName(job.name, job.attempt + 1),

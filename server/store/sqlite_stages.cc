@@ -198,8 +198,8 @@ absl::StatusOr<bool> TakeUnits(Session& session, int64_t job_id, Stage stage, Un
   HC_ASSIGN_OR_RETURN(const bool row, around->Step());
   if (!row) return false;
   const UnitInterval free{around->Int(0), around->Int(1)};
+  if (units.count < 1 || units.count > free.first + free.count - units.first) return false;
   const int64_t end = units.first + units.count;
-  if (units.count < 1 || end > free.first + free.count) return false;
   HC_RETURN_IF_ERROR(EraseFree(session, job_id, stage, free.first));
   HC_RETURN_IF_ERROR(InsertFree(session, job_id, stage, {free.first, units.first - free.first}));
   HC_RETURN_IF_ERROR(InsertFree(session, job_id, stage, {end, free.first + free.count - end}));

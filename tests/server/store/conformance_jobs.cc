@@ -194,12 +194,20 @@ TEST_P(JobStoreConformance, FiltersHoldTogether) {
   filter.add_states(v1::Job::QUEUED);
   filter.add_states(v1::Job::FAILED);
   EXPECT_THAT(list(filter), ElementsAre("a"));
+  for (int i = 0; i < 100'000; ++i) filter.add_states(v1::Job::QUEUED);
+  filter.add_states(static_cast<v1::Job::State>(1000));  // of a later version
+  EXPECT_THAT(list(filter), ElementsAre("a"));
+  filter.clear_states();
+  filter.add_states(static_cast<v1::Job::State>(1000));
+  EXPECT_THAT(list(filter), ElementsAre());
   filter.clear_states();
   (*filter.mutable_labels())["team"] = "x";
   EXPECT_THAT(list(filter), ElementsAre("b", "a"));
   (*filter.mutable_labels())["run"] = "1";
   EXPECT_THAT(list(filter), ElementsAre("a"));
   (*filter.mutable_labels())["run"] = "2";
+  EXPECT_THAT(list(filter), ElementsAre());
+  for (int i = 0; i < 5'000; ++i) (*filter.mutable_labels())[absl::StrCat("label", i)] = "x";
   EXPECT_THAT(list(filter), ElementsAre());
   filter.clear_owner();
   filter.clear_labels();

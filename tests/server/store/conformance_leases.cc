@@ -41,8 +41,18 @@ TEST_P(JobStoreConformance, OnlyFreeUnitsCanBeLeased) {
   const std::string job = CreateWithUnits("a", 6);
   Lease lease = *Take(job, 2, 2);
   ASSERT_TRUE(Store(lease, 2).ok());
-  for (auto [first, count] : std::vector<std::pair<int64_t, int64_t>>{
-           {2, 1}, {3, 1}, {1, 2}, {3, 2}, {0, 6}, {5, 2}, {6, 1}, {-1, 2}, {0, 0}, {4, -1}}) {
+  for (auto [first, count] : std::vector<std::pair<int64_t, int64_t>>{{2, 1},
+                                                                      {3, 1},
+                                                                      {1, 2},
+                                                                      {3, 2},
+                                                                      {0, 6},
+                                                                      {5, 2},
+                                                                      {6, 1},
+                                                                      {0, INT64_MAX},
+                                                                      {INT64_MAX, INT64_MAX},
+                                                                      {-1, 2},
+                                                                      {0, 0},
+                                                                      {4, -1}}) {
     EXPECT_EQ(Refusal(Take(job, first, count).status()), "ABORTED UNITS_TAKEN")
         << first << " " << count;
   }
