@@ -108,8 +108,9 @@ struct RowResult {
   // Zeroed heads, bit layer * heads + head, least significant bit first; ceil(layers * heads / 8)
   // bytes.
   std::vector<uint8_t> mask;
-  // False when a recorded measurement, a score that decided for this row, or a log-likelihood of it was NaN or infinite.
-  // `non_finite_layer` and `non_finite_head` name the first place (-1: in the logits).
+  // False when a recorded measurement, a score that decided for this row, or a log-likelihood of it
+  // was NaN or infinite. `non_finite_layer` and `non_finite_head` name the first place (-1: in the
+  // logits).
   bool finite = true;
   int non_finite_layer = -1;
   int non_finite_head = -1;
@@ -126,9 +127,9 @@ struct HeadSums {
 struct UnitResult {
   std::vector<RowResult> rows;
   std::optional<HeadSums> head_sums;
-  int64_t tokens = 0;  // input tokens of all rows, prefix included, padding excluded
+  int64_t tokens = 0;          // input tokens of all rows, prefix included, padding excluded
   int64_t padding_tokens = 0;  // computed for nothing; 0 where rows are packed, as they are now
-  int oom_backoffs = 0;  // times a batch was halved
+  int oom_backoffs = 0;        // times a batch was halved
 };
 
 // Set from another thread to stop between two batches; Run then returns CANCELLED.
@@ -157,9 +158,10 @@ class Engine {
   virtual ~Engine() = default;
 
   // Loads the checkpoint in `directory` (config.json; model.safetensors or
-  // model.safetensors.index.json with its shards). FAILED_PRECONDITION: an unsupported family or
-  // setting, or shapes that do not fit the config, each named. DATA_LOSS: a corrupt safetensors
-  // file. NOT_FOUND: no such directory.
+  // model.safetensors.index.json with its shards).
+  // FAILED_PRECONDITION: an unsupported family or setting, a safetensors header that is damaged or
+  // does not fit the config, each named, or a device that cannot be used. DATA_LOSS: a file with
+  // fewer bytes than its header said when it was read. NOT_FOUND: no such directory.
   static absl::StatusOr<std::unique_ptr<Engine>> Load(const std::string& directory, DType dtype,
                                                       Device device,
                                                       const EngineOptions& options = {});
