@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -183,24 +184,27 @@ class Chaos {
   int deaths_ = 0;
 };
 
-TEST(SimulationTest, DisturbedRunsGiveTheUndisturbedTable) {
-  std::vector<Row> expected;
-  {
-    TestServer server;
-    const std::string job = server.Create("calm", kSweep);
-    FakeWorker worker(server, "w0");
-    while (worker.Step()) {
-    }
-    ASSERT_EQ(server.Get(job).state(), v1::Job::SUCCEEDED) << server.Get(job).DebugString();
-    expected = ResultTable(server, job);
-    EXPECT_EQ(expected.size(), size_t{kUnits});
-    ExpectSoundEvents(server.Events(job));
+// The table of a run by one worker that nothing disturbs.
+std::vector<Row> UndisturbedTable() {
+  TestServer server;
+  const std::string job = server.Create("sweep", kSweep);
+  FakeWorker worker(server, "w0");
+  while (worker.Step()) {
   }
+  EXPECT_EQ(server.Get(job).state(), v1::Job::SUCCEEDED) << server.Get(job).DebugString();
+  ExpectSoundEvents(server.Events(job));
+  std::vector<Row> table = ResultTable(server, job);
+  EXPECT_EQ(table.size(), size_t{kUnits});
+  return table;
+}
+
+TEST(SimulationTest, DisturbedRunsGiveTheUndisturbedTable) {
+  const std::vector<Row> expected = UndisturbedTable();
   int deaths = 0;
   for (uint64_t seed = 1; seed <= kRuns; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     TestServer server;
-    const std::string job = server.Create("calm", kSweep);
+    const std::string job = server.Create("sweep", kSweep);
     Chaos chaos(server, job, seed);
     chaos.Run();
     EXPECT_EQ(ResultTable(server, job), expected);
@@ -210,6 +214,26 @@ TEST(SimulationTest, DisturbedRunsGiveTheUndisturbedTable) {
   }
   EXPECT_GT(deaths, static_cast<int>(kRuns));
   RecordProperty("deaths", deaths);
+}
+
+TEST(SimulationTest, WorkersInParallelGiveTheUndisturbedTable) {
+  const std::vector<Row> expected = UndisturbedTable();
+  TestServer server;
+  const std::string job = server.Create("sweep", kSweep);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&server, &job, i] {
+      FakeWorker worker(server, "w" + std::to_string(i));
+      while (server.Get(job).state() != v1::Job::SUCCEEDED && !testing::Test::HasFailure()) {
+        if (!worker.Step()) std::this_thread::yield();
+        EXPECT_TRUE(server.dispatcher->Tick().ok());
+        EXPECT_LE(server.dispatcher->Workers().size(), 4u);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ResultTable(server, job), expected);
+  ExpectSoundEvents(server.Events(job));
 }
 
 }  // namespace

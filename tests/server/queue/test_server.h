@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -109,7 +110,7 @@ class TestServer {
   std::unique_ptr<Dispatcher> dispatcher;
   std::unique_ptr<ManifestCache> manifests;
   std::unique_ptr<ReportSink> sink;
-  int changes = 0;
+  std::atomic<int> changes = 0;
 };
 
 }  // namespace headcount::queue
