@@ -79,28 +79,36 @@ absl::Status JobFlow::Run(const std::string& name, std::optional<StoredUnit> sto
   absl::Status status;
   {
     std::lock_guard lock(locks_[std::hash<std::string>()(name) % locks_.size()]);
-    if (stored.has_value() && stored->stage != Stage::kPrepare) {
-      const absl::StatusOr<v1::Job> job = jobs_.GetJob(name);
-      const absl::StatusOr<StageRecord> stage = jobs_.GetStage(name, stored->stage);
-      if (absl::IsNotFound(job.status()) || absl::IsNotFound(stage.status())) {
-        return absl::OkStatus();  // deleted meanwhile
-      }
-      HC_RETURN_IF_ERROR(job.status());
-      HC_RETURN_IF_ERROR(stage.status());
-      HC_RETURN_IF_ERROR(curves_.Append(*job, *stage, stored->unit));
-      if (stage->done_units < stage->units && job->state() != v1::Job::CANCELLING) {
-        return absl::OkStatus();
-      }
+    bool more = true;
+    if (stored.has_value()) {
+      const absl::StatusOr<bool> due = TakeUnit(name, *stored);
+      status = due.status();
+      more = due.value_or(false);
     }
-    while (true) {
+    while (more) {
       const absl::StatusOr<bool> did = Step(name);
       status = did.status();
-      if (!did.ok() || !*did) break;
-      changed = true;
+      more = did.value_or(false);
+      changed = changed || more;
+    }
+    if (!status.ok()) {
+      std::lock_guard guard(mutex_);
+      caught_up_.erase(name);
     }
   }
   if (changed && listener_) listener_(name);
   return status;
+}
+
+absl::StatusOr<bool> JobFlow::TakeUnit(const std::string& name, const StoredUnit& stored) {
+  if (stored.stage == Stage::kPrepare) return true;
+  const absl::StatusOr<v1::Job> job = jobs_.GetJob(name);
+  const absl::StatusOr<StageRecord> stage = jobs_.GetStage(name, stored.stage);
+  if (absl::IsNotFound(job.status()) || absl::IsNotFound(stage.status())) return false;  // deleted
+  HC_RETURN_IF_ERROR(job.status());
+  HC_RETURN_IF_ERROR(stage.status());
+  HC_RETURN_IF_ERROR(curves_.Append(*job, *stage, stored.unit));
+  return stage->done_units >= stage->units || job->state() == v1::Job::CANCELLING;
 }
 
 absl::StatusOr<bool> JobFlow::Step(const std::string& name) {
@@ -131,14 +139,22 @@ absl::StatusOr<bool> JobFlow::Step(const std::string& name) {
       return false;
   }
   HC_ASSIGN_OR_RETURN(const std::vector<StageRecord> stages, jobs_.ListStages(name));
-  if (!AllComplete(stages)) {
-    // A crash between storing a unit and its curve points is made good here.
-    for (const StageRecord& stage : stages) {
-      HC_RETURN_IF_ERROR(curves_.Append(job, stage, std::nullopt));
-    }
-    return false;
-  }
+  HC_RETURN_IF_ERROR(CatchUp(job, stages));
+  if (!AllComplete(stages)) return false;
   return PlanNext(job, stages);
+}
+
+absl::Status JobFlow::CatchUp(const v1::Job& job, const std::vector<StageRecord>& stages) {
+  {
+    std::lock_guard lock(mutex_);
+    if (caught_up_.contains(job.name())) return absl::OkStatus();
+  }
+  for (const StageRecord& stage : stages) {
+    HC_RETURN_IF_ERROR(curves_.Append(job, stage, std::nullopt));
+  }
+  std::lock_guard lock(mutex_);
+  caught_up_.insert(job.name());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<StageRecord>& stages) {
@@ -304,6 +320,7 @@ absl::StatusOr<bool> JobFlow::End(const store::StateChange& change) {
 void JobFlow::Forget(const std::string& job) {
   curves_.Forget(job);
   std::lock_guard lock(mutex_);
+  caught_up_.erase(job);
   prepare_keys_.erase(job);
 }
 

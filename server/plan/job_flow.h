@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,14 @@ class JobFlow {
   };
 
   absl::Status Run(const std::string& name, std::optional<StoredUnit> stored);
+  // Appends the unit's curve points; whether it may have been the last that something waits for.
+  absl::StatusOr<bool> TakeUnit(const std::string& name, const StoredUnit& stored);
   // Does the next due thing; whether it did something, so that more may be due.
   absl::StatusOr<bool> Step(const std::string& name);
+  // Brings the curve points up to what is stored, once in the life of this process and again after
+  // a call that failed: a crash between storing a unit and its points is made good here. Later
+  // units bring their own points.
+  absl::Status CatchUp(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   absl::StatusOr<bool> PlanNext(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   absl::StatusOr<bool> AddPrepare(const v1::Job& job, const std::optional<std::string>& key);
   // The manifest that a job planned from the same files has left, if it can still be read.
@@ -98,6 +105,7 @@ class JobFlow {
 
   std::array<std::mutex, 64> locks_;  // by hash of the job's name
   std::mutex mutex_;                  // guards what follows
+  std::set<std::string> caught_up_;
   // The key a job's prepare stage was planned under.
   std::map<std::string, std::string> prepare_keys_;
 };

@@ -16,6 +16,7 @@ namespace {
 
 // A worker that was answered without news calls again at once: the next call is held too.
 constexpr Clock::Duration kAgain = std::chrono::milliseconds(100);
+constexpr Clock::Duration kRepeatOrder = std::chrono::seconds(1);
 constexpr int kLeaseTries = 3;
 
 bool MayRun(const v1::Job& job) {
@@ -253,12 +254,15 @@ std::map<std::string, Clock::Duration> Dispatcher::WaitedFor(const store::QueueV
   return waited;
 }
 
-// An order that the worker has got before is held: it is about to follow it.
+// An order that the worker has got before is held, because it is about to follow it; not for long,
+// because the answer that brought it may have been lost.
 SyncOutcome Dispatcher::Order(Worker& worker, v1::SynchronizeResponse response,
                               const std::string& order) {
   const bool told = worker.told == order;
   worker.told = order;
-  return Outcome(std::move(response), /*hold=*/told);
+  SyncOutcome outcome = Outcome(std::move(response), /*hold=*/told);
+  outcome.hold_for = std::min(outcome.hold_for, kRepeatOrder);
+  return outcome;
 }
 
 SyncOutcome Dispatcher::Outcome(v1::SynchronizeResponse response, bool hold) const {
