@@ -61,7 +61,8 @@ void ShowHeads(Context& context, const HeadFlags& flags) {
   map.kv_heads = scores.kv_heads();
   const bool inactive = request.has_threshold() && flags.show != "std";
   map.percent = inactive;
-  map.unit = inactive ? "of samples" : scores.unit();
+  const std::string unit = inactive ? "of samples" : scores.unit();
+  map.unit = unit;
   const auto& values = inactive              ? scores.inactive_fraction()
                        : flags.show == "std" ? scores.standard_deviation()
                                              : scores.mean();
