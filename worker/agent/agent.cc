@@ -19,9 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kCallDeadline{25};  // the server holds a call for 10 s at most
-constexpr std::chrono::seconds kLongestPause{10};  // between calls, where the lease says nothing
-constexpr milliseconds kShortestPause{20};         // a server that never holds must not be flooded
+constexpr std::chrono::seconds kCallDeadline{25};     // the server holds a call for 10 s at most
+constexpr std::chrono::seconds kLastCallDeadline{1};  // while draining: the server may hold it too
+constexpr std::chrono::seconds kLongestPause{10};     // between calls, where the lease says nothing
+constexpr milliseconds kShortestPause{20};  // a server that never holds must not be flooded
 
 bool IsOver(v1::CurrentTask::Phase phase) {
   return phase == v1::CurrentTask::DONE || phase == v1::CurrentTask::FAILED ||
@@ -99,14 +100,15 @@ absl::Status Agent::Run() {
         end = Annotate(status, "the server refuses this worker");
         break;
       }
-      if (request.draining()) break;  // nobody to give anything back to
+      const bool given_back = reported.lease == nullptr || reported.ended;
+      if (request.draining() && (given_back || absl::IsUnavailable(status))) break;
       if (IsOrphan()) {
         end = absl::DeadlineExceededError(absl::StrCat(
             "no server for ", options_.orphan_exit.count() / 1000, " s: ", status.ToString()));
         break;
       }
       pause = backoff.Next();
-      spdlog::warn("the server does not answer: {}", status.ToString());
+      spdlog::warn("cannot synchronise with the server: {}", status.ToString());
     }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, pause, [&] { return version_ != reported.version; });
@@ -155,7 +157,7 @@ v1::SynchronizeRequest Agent::MakeRequest(Reported* reported) {
 absl::Status Agent::Call(const v1::SynchronizeRequest& request, uint64_t version,
                          v1::SynchronizeResponse* response) {
   grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(kCallDeadline));
+  context.set_deadline(DeadlineIn(request.draining() ? kLastCallDeadline : kCallDeadline));
   {
     std::lock_guard lock(mutex_);
     if (version_ != version) return absl::CancelledError("changed");
@@ -173,9 +175,11 @@ void Agent::Follow(const Reported& reported, const v1::SynchronizeResponse& resp
   const bool is_current = current_ != nullptr && current_ == reported.lease;
   switch (response.desired_case()) {
     case v1::SynchronizeResponse::kRun: {
+      // For a task that was reported the answer carries no units. If it ended meanwhile, the next
+      // call says so and gets the task whole.
       const v1::Task& task = response.run();
-      if (is_current && task.name() == current_->task.name() &&
-          task.attempt() == current_->task.attempt()) {
+      if (reported.lease != nullptr && task.name() == reported.lease->task.name() &&
+          task.attempt() == reported.lease->task.attempt()) {
         return;
       }
       if (is_current) StopLocked(*current_, StopReason::kLost);
@@ -243,6 +247,7 @@ void Agent::ComputeLoop() {
       runner_.UnloadModel();
       loaded = false;
       lock.lock();
+      ChangedLocked();  // tasks of that model need not wait for this worker any more
       continue;
     }
     if (closing_) return;

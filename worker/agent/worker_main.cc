@@ -37,6 +37,7 @@ struct Flags {
   std::string server;
   std::string config;
   std::vector<std::string> model_roots;
+  std::string tasks;
   std::string device = "cpu";
   int threads = 0;
   std::string worker_id;
@@ -55,6 +56,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--config", flags.config, "configuration file, the server's own")
       ->check(CLI::ExistingFile);
   app.add_option("--model-root", flags.model_roots, "folder of models; before those configured");
+  app.add_option("--tasks", flags.tasks, "folder of the shipped task files; default: built in");
   app.add_option("--device", flags.device, "cpu or cuda:N")->capture_default_str();
   app.add_option("--threads", flags.threads, "of one CPU operation; 0: all cores")
       ->check(CLI::Range(0, 1024));
@@ -159,9 +161,10 @@ class SignalThread {
   std::thread thread_;
 };
 
-Preparer MakePreparer(const Config& config, const WorkerPlace& place, int threads) {
+Preparer MakePreparer(const Config& config, const std::string& shipped_tasks,
+                      const WorkerPlace& place, int threads) {
   eval::PrepareInputs inputs;
-  inputs.task_folders = {tasks::ShippedTaskFolder()};
+  inputs.task_folders = {shipped_tasks.empty() ? tasks::ShippedTaskFolder() : shipped_tasks};
   inputs.task_folders.insert(inputs.task_folders.end(), config.task_dirs.begin(),
                              config.task_dirs.end());
   inputs.data = config.data;
@@ -243,7 +246,7 @@ int WorkerMain(int argc, char** argv,
   const auto channel = rpc::MakeChannel(config->worker_listen);
   const auto stub = v1::WorkerService::NewStub(channel);
   Agent agent(std::move(options), stub.get(), setup->engines,
-              MakePreparer(*config, place, setup->threads), Clock::System());
+              MakePreparer(*config, flags.tasks, place, setup->threads), Clock::System());
   spdlog::info("on {} for {}", flags.device, config->worker_listen);
   absl::Status status;
   {
@@ -252,7 +255,7 @@ int WorkerMain(int argc, char** argv,
   }
   if (status.ok()) return 0;
   spdlog::error("{}", status.ToString());
-  return absl::IsDeadlineExceeded(status) ? kTryLater : Fail(status);
+  return absl::IsDeadlineExceeded(status) ? kTryLater : 1;
 }
 
 }  // namespace headcount::agent

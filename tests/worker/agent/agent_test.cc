@@ -276,6 +276,19 @@ TEST_F(AgentTest, KeepsTheModelUntilAnotherIsNeeded) {
     ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen(task.name(), Phase::DONE); }));
   }
   EXPECT_EQ(loads_, 3);
+  EXPECT_EQ(server_.slices(), 1);  // nor are the same samples fetched again
+}
+
+TEST_F(AgentTest, UnloadsAModelThatNobodyUses) {
+  permits_.AllowAll();
+  options_.idle_unload = std::chrono::milliseconds(1);
+  Begin();
+  server_.WantTask(MakeTask("score", 1));
+  ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen(kTask, Phase::DONE); }));
+  ASSERT_TRUE(server_.WaitFor([&] { return server_.Latest().loaded_model().empty(); }));
+  server_.WantTask(MakeTask("score", 1, 1, "task-2"));
+  ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen("task-2", Phase::DONE); }));
+  EXPECT_EQ(loads_, 2);
 }
 
 TEST_F(AgentTest, ErrorsOfATaskGoToTheServer) {
@@ -304,6 +317,18 @@ TEST_F(AgentTest, ARuleThatDoesNotFitTheModelFailsTheTask) {
   ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen(kTask, Phase::FAILED); }));
   EXPECT_THAT(server_.Last(Phase::FAILED).task().error().message(),
               HasSubstr("unit 0: rule 0: head (2, 0)"));
+}
+
+TEST_F(AgentTest, SamplesAreCheckedAgainstTheirDigest) {
+  permits_.AllowAll();
+  server_.DamageSample(1);
+  Begin();
+  server_.WantTask(MakeTask("score", 1));
+  ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen(kTask, Phase::FAILED); }));
+  const google::rpc::Status error = server_.Last(Phase::FAILED).task().error();
+  EXPECT_EQ(error.code(), 15);  // DATA_LOSS
+  EXPECT_THAT(error.message(), HasSubstr("quiz/1/0"));
+  EXPECT_EQ(Stored(), 0u);
 }
 
 TEST_F(AgentTest, NonFiniteSamplesAreRecordedNotFatal) {
@@ -407,6 +432,17 @@ TEST_F(AgentTest, DrainHandsInWhatIsComputedAndEnds) {
   EXPECT_TRUE(server_.Seen(kTask, Phase::RELEASED));
   EXPECT_TRUE(server_.Last(Phase::RELEASED).draining());
   EXPECT_EQ(Stored(), 1u);
+}
+
+TEST_F(AgentTest, DrainDoesNotWaitForACallThatIsHeld) {
+  permits_.AllowAll();
+  server_.HoldEnds();
+  Begin();
+  server_.WantTask(MakeTask("score", 1));
+  ASSERT_TRUE(server_.WaitFor([&] { return server_.Seen(kTask, Phase::DONE); }));
+  const auto begin = Clock::System().Monotonic();
+  EXPECT_TRUE(Finish().ok());
+  EXPECT_LT(Clock::System().Monotonic() - begin, std::chrono::seconds(8));
 }
 
 TEST_F(AgentTest, TheServerMayDrainAnIdleWorker) {

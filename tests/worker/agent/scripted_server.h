@@ -87,6 +87,18 @@ class ScriptedServer final : public v1::WorkerService::Service {
     lose_answer_ = true;
   }
 
+  // From now on a sample's tokens are not those of its digest.
+  void DamageSample(int sample) {
+    std::lock_guard lock(mutex_);
+    manifest_.mutable_samples(sample)->set_suffix(0, 99);
+  }
+
+  // Hold also a call that reports the end of a task, as for an idle worker.
+  void HoldEnds() {
+    std::lock_guard lock(mutex_);
+    hold_ends_ = true;
+  }
+
   // --- what was seen ---
   bool WaitFor(const std::function<bool()>& condition) {
     std::unique_lock lock(mutex_);
@@ -100,6 +112,10 @@ class ScriptedServer final : public v1::WorkerService::Service {
     std::lock_guard lock(mutex_);
     return reports_;
   }
+  int slices() const {
+    std::lock_guard lock(mutex_);
+    return slices_;
+  }
   int duplicates() const {
     std::lock_guard lock(mutex_);
     return duplicates_;
@@ -110,6 +126,10 @@ class ScriptedServer final : public v1::WorkerService::Service {
       if (request.task().task() == task && request.task().phase() == phase) return true;
     }
     return false;
+  }
+  v1::SynchronizeRequest Latest() const {
+    std::lock_guard lock(mutex_);
+    return requests_.empty() ? v1::SynchronizeRequest() : requests_.back();
   }
   // The latest request in that phase; an empty one where there is none.
   v1::SynchronizeRequest Last(v1::CurrentTask::Phase phase) const {
@@ -135,7 +155,7 @@ class ScriptedServer final : public v1::WorkerService::Service {
       case v1::SynchronizeResponse::kDrain:
         return false;
       default:
-        return !request.has_task();
+        return !request.has_task() || (hold_ends_ && IsOver(request.task().phase()));
     }
   }
 
@@ -154,7 +174,9 @@ class ScriptedServer final : public v1::WorkerService::Service {
 
   grpc::Status GetManifestSlice(grpc::ServerContext*, const v1::GetManifestSliceRequest* request,
                                 grpc::ServerWriter<v1::ManifestSlice>* writer) override {
-    // Two pieces, so that the reader has to join them.
+    std::lock_guard lock(mutex_);
+    ++slices_;
+    // A piece a sample, so that the reader has to join them.
     for (int64_t i = 0; i < request->samples(); ++i) {
       v1::ManifestSlice slice;
       const auto& sample = manifest_.samples(static_cast<int>(request->first_sample() + i));
@@ -199,7 +221,7 @@ class ScriptedServer final : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  const v1::Manifest manifest_;
+  v1::Manifest manifest_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
   mutable std::recursive_mutex mutex_;  // conditions of WaitFor use the methods above
@@ -208,8 +230,10 @@ class ScriptedServer final : public v1::WorkerService::Service {
   v1::SynchronizeResponse desired_;
   std::deque<grpc::Status> report_answers_;
   bool lose_answer_ = false;
+  bool hold_ends_ = false;
   std::vector<v1::SynchronizeRequest> requests_;
   std::map<UnitKey, Report> stored_;
+  int slices_ = 0;
   int reports_ = 0;
   int duplicates_ = 0;
 };
