@@ -13,7 +13,7 @@ SWEEP = (
     "sweep",
     "--model=tiny",
     "--task=everyday",
-    "--limit=60",
+    "--limit=150",
     "--scores=output_norm_ln,entropy,last_output_norm_hn",
     "--fractions=.05,.1,.15,.2,.25,.3",
 )
@@ -65,6 +65,7 @@ class KillTest(unittest.TestCase):
         self.assertEqual(result_bytes(self.service, job, "killed"), expected)
         events = [json.loads(line) for line in file.read_text().splitlines()]
         assert_every_event_once(self, events)
+        self.assertTrue([e for e in events if "task_lost" in e], "no task was lost: the kills came too late")
 
     def moved(self, job: str, before: int) -> bool:
         shown = self.service.json("show", job)
@@ -81,6 +82,7 @@ class KillTest(unittest.TestCase):
         watching, file = self.watch(job)
         wait_for("some ablate units", lambda: self.moved(job, 0))
         workers = self.service.worker_pids()
+        self.assertEqual(self.service.json("show", job)["state"], "RUNNING")
         self.service.kill()
         self.assertEqual(self.service.worker_pids(), workers)  # they outlive it
         self.service.start()
