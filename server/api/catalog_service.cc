@@ -14,7 +14,7 @@ namespace headcount::server {
 grpc::ServerUnaryReactor* CatalogServiceImpl::ListModels(grpc::CallbackServerContext* call,
                                                          const v1::ListModelsRequest* request,
                                                          v1::ListModelsResponse* response) {
-  return RunUnary(call, context_.slow, context_.metrics, "CatalogService/ListModels",
+  return RunUnary(call, context_.quick, context_.metrics, "CatalogService/ListModels",
                   [=, this]() -> absl::Status {
                     HC_RETURN_IF_ERROR(context_.Caller(*call).status());
                     const std::vector<v1::WorkerInfo> workers = context_.dispatcher.Workers();
@@ -55,7 +55,7 @@ grpc::ServerUnaryReactor* CatalogServiceImpl::ListScores(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* CatalogServiceImpl::ListTasks(grpc::CallbackServerContext* call,
                                                         const v1::ListTasksRequest* request,
                                                         v1::ListTasksResponse* response) {
-  return RunUnary(call, context_.slow, context_.metrics, "CatalogService/ListTasks",
+  return RunUnary(call, context_.quick, context_.metrics, "CatalogService/ListTasks",
                   [=, this]() -> absl::Status {
                     HC_RETURN_IF_ERROR(context_.Caller(*call).status());
                     for (v1::TaskInfo& task : context_.catalog.tasks().List()) {

@@ -32,8 +32,7 @@ constexpr size_t kLargestAnswer = size_t{3} << 20;
 grpc::ServerUnaryReactor* JobServiceImpl::CreateJob(grpc::CallbackServerContext* call,
                                                     const v1::CreateJobRequest* request,
                                                     v1::Job* response) {
-  // A checkpoint seen for the first time is read through: that takes longer than a store call.
-  return RunUnary(call, context_.slow, context_.metrics, "JobService/CreateJob",
+  return RunUnary(call, context_.quick, context_.metrics, "JobService/CreateJob",
                   [=, this] { return Create(*call, *request, response); });
 }
 
@@ -71,7 +70,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* ca
       call, context_.quick, context_.metrics, "JobService/GetJob", [=, this]() -> absl::Status {
         HC_ASSIGN_OR_RETURN(v1::Job job,
                             context_.FindJob(*call, Action::kRead, "name", request->name()));
-        *response = context_.Shown(std::move(job));
+        *response = context_.ShownWithPosition(std::move(job));
         return absl::OkStatus();
       });
 }
@@ -118,7 +117,7 @@ absl::Status JobServiceImpl::List(const grpc::CallbackServerContext& call,
       page.more = true;
       break;
     }
-    *response->add_jobs() = std::move(job);
+    *response->add_jobs() = context_.Shown(std::move(job));
   }
   if (page.more && response->jobs_size() > 0) {
     response->set_next_page_token(
@@ -222,7 +221,7 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
   }
   const auto job = [this, call](const std::string& name) -> absl::StatusOr<v1::Job> {
     HC_ASSIGN_OR_RETURN(v1::Job found, context_.FindJob(*call, Action::kRead, "name", name));
-    return context_.Shown(std::move(found));
+    return context_.ShownWithPosition(std::move(found));
   };
   return new WatchReactor(
       {context_.feed, context_.clock, context_.stream, context_.metrics, context_.stopping},

@@ -4,6 +4,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -223,6 +224,7 @@ absl::StatusOr<std::unique_ptr<HeadcountServer>> HeadcountServer::Start(const Co
 const Endpoints& HeadcountServer::endpoints() const { return state_->endpoints; }
 queue::Dispatcher& HeadcountServer::dispatcher() { return state_->dispatcher; }
 store::JobStore& HeadcountServer::jobs() { return *state_->parts.jobs; }
+int64_t HeadcountServer::watch_streams() const { return state_->feed.size(); }
 
 void HeadcountServer::Stop(std::chrono::milliseconds grace) {
   State& state = *state_;

@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -47,6 +47,7 @@ class HeadcountServer {
   const Endpoints& endpoints() const;
   queue::Dispatcher& dispatcher();
   store::JobStore& jobs();
+  int64_t watch_streams() const;  // open now
 
   // Takes no new calls, ends streams and held calls with UNAVAILABLE, waits at most `grace` for
   // the others. What is stored is safe at any time.

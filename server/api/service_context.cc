@@ -2,6 +2,8 @@
 
 #include "server/api/service_context.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
@@ -36,11 +38,15 @@ v1::Job ServiceContext::Shown(v1::Job job) const {
   const double rate = IsTerminal(job.state()) ? 0 : dispatcher.RowsPerSecond(job.name());
   progress.set_rows_per_second(rate);
   progress.set_remaining_seconds(RemainingSeconds(job, rate));
-  if (job.state() == v1::Job::QUEUED) {
-    // A view that cannot be had now costs the position, not the answer.
-    if (const auto view = jobs.View(); view.ok()) {
-      progress.set_queue_position(QueuePosition(job, *view));
-    }
+  return job;
+}
+
+v1::Job ServiceContext::ShownWithPosition(v1::Job job) const {
+  job = Shown(std::move(job));
+  if (job.state() != v1::Job::QUEUED) return job;
+  // A view that cannot be had now costs the position, not the answer.
+  if (const auto view = jobs.View(); view.ok()) {
+    job.mutable_progress()->set_queue_position(QueuePosition(job, *view));
   }
   return job;
 }

@@ -42,8 +42,8 @@ struct ServiceContext {
   queue::ReportSink& reports;
   EventFeed& feed;
   Metrics& metrics;
-  WorkPool& quick;   // store calls
-  WorkPool& slow;    // results, exports, looking through model folders
+  WorkPool& quick;   // store calls and file headers
+  WorkPool& slow;    // results and exports, which may take minutes
   WorkPool& stream;  // next messages of watchers
   std::function<bool()> stopping;
 
@@ -53,8 +53,10 @@ struct ServiceContext {
   // name, NOT_FOUND (JOB_NOT_FOUND) also for what belongs to somebody else.
   absl::StatusOr<v1::Job> FindJob(const grpc::CallbackServerContext& call, Action action,
                                   const std::string& field, const std::string& name) const;
-  // The job as clients see it.
+  // The job as clients see it: with the rate it runs at and the time that remains.
   v1::Job Shown(v1::Job job) const;
+  // And, while it waits, its place in the queue, which takes a look at the whole queue.
+  v1::Job ShownWithPosition(v1::Job job) const;
 };
 
 }  // namespace headcount::server

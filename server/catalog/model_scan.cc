@@ -73,7 +73,7 @@ absl::StatusOr<std::string> CheckpointDigest(const catalog::Checkpoint& checkpoi
     std::string block(kBlockBytes, '\0');
     for (int i = 0; i < kBlocks; ++i) {
       const uint64_t last = data > kBlockBytes ? data - kBlockBytes : 0;
-      in.seekg(static_cast<std::streamoff>(8 + header + last / (kBlocks - 1) * i));
+      in.seekg(static_cast<std::streamoff>(8 + header + last * i / (kBlocks - 1)));
       in.read(block.data(), static_cast<std::streamsize>(std::min(kBlockBytes, data)));
       bytes.append(block, 0, static_cast<size_t>(in.gcount()));
       in.clear();

@@ -68,7 +68,7 @@ class ProcessLauncherTest : public ::testing::Test {
     const auto deadline = Clock::System().Monotonic() + std::chrono::seconds(20);
     while (!condition()) {
       if (Clock::System().Monotonic() > deadline) return false;
-      std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return true;
   }
