@@ -291,7 +291,12 @@ void Agent::Compute(const LeasePtr& lease) {
     --lease->unsent;
     return false;
   };
+  const Clock::Duration begin = clock_.Monotonic();
   const absl::Status status = runner_.Run(lease->task, *lease->stop, events);
+  spdlog::info("task {}: {} after {:.1f} s; {:.0f} tokens/s", lease->task.name(),
+               status.ok() ? "computed" : status.ToString(),
+               std::chrono::duration<double>(clock_.Monotonic() - begin).count(),
+               runner_.rates().tokens_per_second());
 
   std::lock_guard lock(mutex_);
   if (status.ok()) {
@@ -299,7 +304,6 @@ void Agent::Compute(const LeasePtr& lease) {
   } else if (lease->stop->stopped()) {
     lease->outcome = v1::CurrentTask::RELEASED;
   } else {
-    spdlog::error("task {}: {}", lease->task.name(), status.ToString());
     lease->outcome = v1::CurrentTask::FAILED;
     lease->error = status;
   }

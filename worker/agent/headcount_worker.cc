@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -45,7 +47,8 @@ int main(int argc, char** argv) {
   // wait and starve the machine's other processes.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
     setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
-    execv("/proc/self/exe", argv);
+    std::error_code error;
+    execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(), argv);
   }
   return headcount::agent::WorkerMain(argc, argv, headcount::agent::MakeEngines);
 }
