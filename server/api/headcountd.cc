@@ -14,6 +14,7 @@
 #include "common/base/files.h"
 #include "common/base/logging.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/library_logs.h"
 #include "common/tasks/task_definition.h"
 #include "server/api/endpoints_file.h"
 #include "server/api/headcountd_flags.h"
@@ -164,6 +165,7 @@ int Main(int argc, char** argv) {
   if (absl::Status status = InitLogging("headcountd", invocation->config.log_level); !status.ok()) {
     return Refuse(status, kExitConfig);
   }
+  rpc::RouteLibraryLogs();
   return Serve(*invocation, stop_signals);
 }
 

@@ -26,7 +26,7 @@ struct Flags {
   std::string state_dir;
   std::string listen;
   std::string worker_listen;
-  std::optional<std::string> metrics_listen;
+  std::string metrics_listen;
   std::vector<std::string> model_roots;
   std::vector<std::string> data;
   std::string tasks;
@@ -41,7 +41,8 @@ absl::StatusOr<Config> Apply(const Flags& flags) {
   }
   if (!flags.listen.empty()) config.listen = flags.listen;
   if (!flags.worker_listen.empty()) config.worker_listen = flags.worker_listen;
-  if (flags.metrics_listen) config.metrics_listen = *flags.metrics_listen;
+  if (!flags.metrics_listen.empty()) config.metrics_listen = flags.metrics_listen;
+  if (flags.metrics_listen == "none") config.metrics_listen.clear();
   for (const std::string& root : flags.model_roots) {
     HC_ASSIGN_OR_RETURN(std::string folder, ExpandFolder("--model-root", root, ""));
     config.model_roots.push_back(std::move(folder));
@@ -75,7 +76,7 @@ absl::StatusOr<Invocation> ParseFlags(int argc, const char* const* argv) {
   app.add_option("--state-dir", flags.state_dir, "database, chunks, worker locks and logs");
   app.add_option("--listen", flags.listen, "host:port for clients; port 0: a free one");
   app.add_option("--worker-listen", flags.worker_listen, "host:port for workers");
-  app.add_option("--metrics-listen", flags.metrics_listen, "host:port for Prometheus; \"\": none");
+  app.add_option("--metrics-listen", flags.metrics_listen, "host:port for Prometheus, or none");
   app.add_option("--model-root", flags.model_roots,
                  "folder that holds one folder a model; may be repeated")
       ->allow_extra_args(false);
