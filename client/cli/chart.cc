@@ -3,6 +3,7 @@
 #include "client/cli/chart.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -11,6 +12,18 @@ namespace headcount::cli {
 namespace {
 
 constexpr std::string_view kMarks = "abcdefghijklmnopqrst";
+
+// Ten colours that can be told apart on a dark and on a light background (Tableau's).
+constexpr std::array<Rgb, 10> kColors = {{{31, 119, 180},
+                                          {255, 127, 14},
+                                          {44, 160, 44},
+                                          {214, 39, 40},
+                                          {148, 103, 189},
+                                          {140, 86, 75},
+                                          {227, 119, 194},
+                                          {127, 127, 127},
+                                          {188, 189, 34},
+                                          {23, 190, 207}}};
 
 struct Cell {
   char mark = ' ';
@@ -48,10 +61,7 @@ std::string RenderChart(const Style& style, const Chart& chart) {
   if (std::isfinite(chart.reference)) {
     for (int c = 0; c < width; c += 2) grid[row(chart.reference)][c] = {'.', -1};
   }
-  auto color = [&](int line) {
-    const int n = std::max<int>(1, static_cast<int>(chart.lines.size()) - 1);
-    return Viridis(0.15 + 0.8 * line / n);
-  };
+  auto color = [&](int line) { return kColors[line % kColors.size()]; };
   for (size_t l = 0; l < chart.lines.size(); ++l) {
     const ChartLine& line = chart.lines[l];
     const char mark = kMarks[l % kMarks.size()];
