@@ -78,6 +78,7 @@ std::string ForLocalWorkers(const std::string& address) {
 }
 
 absl::StatusOr<std::vector<WorkerCommand>> WorkerCommands(const Config& config,
+                                                          const std::string& tasks,
                                                           const Endpoints& endpoints) {
   LaunchPlace place;
   place.host = HostName();
@@ -86,6 +87,7 @@ absl::StatusOr<std::vector<WorkerCommand>> WorkerCommands(const Config& config,
   place.config_file = config.state_dir + "/workers/config.yaml";
   place.server = ForLocalWorkers(endpoints.worker_listen);
   place.state_dir = config.state_dir;
+  place.tasks = tasks;
   // With the flags of this server in it.
   HC_RETURN_IF_ERROR(WriteFileDurably(place.config_file, ConfigToYaml(config)));
   std::vector<WorkerCommand> commands;
@@ -126,7 +128,7 @@ int Serve(const Invocation& invocation, const sigset_t& stop_signals) {
     const bool address = server.status().code() == absl::StatusCode::kUnavailable;
     return Refuse(server.status(), address ? kExitConfig : kExitStore);
   }
-  auto commands = WorkerCommands(config, (*server)->endpoints());
+  auto commands = WorkerCommands(config, invocation.tasks, (*server)->endpoints());
   if (!commands.ok()) return Refuse(commands.status(), kExitConfig);
   auto launcher = MakeLauncher(*std::move(commands), (*server)->dispatcher());
   launcher->Start();

@@ -55,14 +55,17 @@ class HeldCalls::Call final : public grpc::ServerUnaryReactor {
   bool again = false;  // something changed while it was asked
   bool due = false;    // its time is over: the next answer is sent whatever it is
   bool cancelled = false;
-  Time deadline;
+  Clock::Duration deadline{};
 
  private:
   HeldCalls& owner_;
 };
 
-HeldCalls::HeldCalls(queue::Dispatcher& dispatcher, WorkPool& pool, CallStats& stats)
-    : dispatcher_(dispatcher), pool_(pool), stats_(stats), timer_([this] { Loop(); }) {}
+HeldCalls::HeldCalls(queue::Dispatcher& dispatcher, WorkPool& pool, CallStats& stats,
+                     const Clock& clock)
+    : dispatcher_(dispatcher), pool_(pool), stats_(stats), clock_(clock), timer_([this] {
+        Loop();
+      }) {}
 
 HeldCalls::~HeldCalls() {
   Stop();
@@ -103,9 +106,7 @@ void HeldCalls::Ask(Call* call) {
         status = Stopping();
       } else if (status.ok() && outcome.hold && !call->due) {
         if (first) {
-          call->deadline =
-              std::chrono::steady_clock::now() +
-              std::chrono::duration_cast<std::chrono::steady_clock::duration>(outcome.hold_for);
+          call->deadline = clock_.Monotonic() + outcome.hold_for;
         }
         if (call->again) continue;
         call->state = Call::State::kHeld;
@@ -150,8 +151,8 @@ void HeldCalls::Stop() {
 void HeldCalls::Loop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const Time now = std::chrono::steady_clock::now();
-    Time next = now + std::chrono::hours(1);
+    const Clock::Duration now = clock_.Monotonic();
+    Clock::Duration next = now + std::chrono::hours(1);
     for (Call* call : calls_) {
       if (call->state != Call::State::kHeld) continue;
       if (call->deadline > now) {
@@ -162,7 +163,7 @@ void HeldCalls::Loop() {
       call->state = Call::State::kAsking;
       pool_.Run([this, call] { Ask(call); });
     }
-    changed_.wait_until(lock, next);
+    changed_.wait_for(lock, next - now);
   }
 }
 

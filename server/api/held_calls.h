@@ -26,7 +26,7 @@ namespace headcount::server {
 class HeldCalls {
  public:
   // None is owned.
-  HeldCalls(queue::Dispatcher& dispatcher, WorkPool& pool, CallStats& stats);
+  HeldCalls(queue::Dispatcher& dispatcher, WorkPool& pool, CallStats& stats, const Clock& clock);
   ~HeldCalls();
 
   // Takes the call over: answers it at once or holds it. Request and response live as long as the
@@ -41,7 +41,6 @@ class HeldCalls {
 
  private:
   class Call;
-  using Time = std::chrono::steady_clock::time_point;
 
   // Ask the dispatcher on the pool; a call that is being asked is asked once more afterwards.
   void Ask(Call* call);
@@ -50,6 +49,7 @@ class HeldCalls {
   queue::Dispatcher& dispatcher_;
   WorkPool& pool_;
   CallStats& stats_;
+  const Clock& clock_;
 
   std::mutex mutex_;  // guards what follows and the state of all calls
   std::condition_variable changed_;

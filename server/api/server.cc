@@ -72,7 +72,7 @@ struct HeadcountServer::State {
         quick(kQuickThreads, kLongestQueue),
         slow(kSlowThreads, kLongestQueue),
         stream(kStreamThreads, kLongestQueue),
-        held(dispatcher, quick, metrics) {}
+        held(dispatcher, quick, metrics, *parts.clock) {}
 
   const Config config;
   ServerParts parts;

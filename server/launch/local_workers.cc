@@ -57,6 +57,10 @@ WorkerCommand CommandFor(const LocalWorker& worker, const LaunchPlace& place) {
     command.arguments.push_back("--threads");
     command.arguments.push_back(std::to_string(worker.threads));
   }
+  if (!place.tasks.empty()) {
+    command.arguments.push_back("--tasks");
+    command.arguments.push_back(place.tasks);
+  }
   command.log = absl::StrCat(place.state_dir, "/logs/", command.id, ".log");
   command.lock = absl::StrCat(place.state_dir, "/workers/", worker.device, ".lock");
   return command;

@@ -20,6 +20,7 @@ struct LaunchPlace {
   std::string config_file;  // what the worker reads
   std::string server;       // host:port of the workers' listener
   std::string state_dir;    // holds workers/ (locks) and logs/
+  std::string tasks;        // folder of the shipped task files; empty: the worker's own
 };
 
 WorkerCommand CommandFor(const LocalWorker& worker, const LaunchPlace& place);

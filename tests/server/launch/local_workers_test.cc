@@ -50,6 +50,11 @@ TEST(LocalWorkers, TheCommandNamesEverythingAWorkerNeeds) {
   EXPECT_EQ(command.lock, "/state/workers/cuda:1.lock");
   EXPECT_EQ(command.log, "/state/logs/my-host-cuda-1.log");
   EXPECT_EQ(CommandFor({"cpu", 0}, place).arguments.size(), 9u);
+  LaunchPlace with_tasks = place;
+  with_tasks.tasks = "/srv/tasks";
+  const auto arguments = CommandFor({"cpu", 0}, with_tasks).arguments;
+  EXPECT_EQ(arguments[arguments.size() - 2], "--tasks");
+  EXPECT_EQ(arguments.back(), "/srv/tasks");
 }
 
 }  // namespace
