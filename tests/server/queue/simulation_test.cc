@@ -27,7 +27,7 @@ constexpr int kUnits = 1 + 6 + 18;  // prepare, 24 samples by 4, times 6 rules b
 
 // Sanitizers make a run several times slower.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kRuns = 60;
+constexpr uint64_t kRuns = 20;
 #else
 constexpr uint64_t kRuns = 300;
 #endif
