@@ -174,7 +174,11 @@ absl::StatusOr<SyncOutcome> Dispatcher::ContinueTask(Worker& worker, const v1::C
 absl::StatusOr<SyncOutcome> Dispatcher::NextTask(Worker& worker) {
   worker.BecomeIdle();
   if (worker.drain) return Order(worker, DrainResponse(worker.drain_reason), "drain");
-  if (worker.leaving) return Outcome(IdleResponse(), /*hold=*/true);
+  if (worker.leaving) {
+    // It exits now: not kept waiting, and its place is free for the next process at once.
+    worker.gone = true;
+    return Outcome(IdleResponse(), /*hold=*/false);
+  }
   for (int i = 0; i < kLeaseTries; ++i) {
     HC_ASSIGN_OR_RETURN(const store::QueueView view, jobs_.View());
     const absl::StatusOr<std::optional<store::Lease>> lease = TakeLease(worker, view);

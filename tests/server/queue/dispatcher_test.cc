@@ -412,8 +412,11 @@ TEST_F(DispatcherTest, ALeavingWorkerGetsNoTask) {
   v1::SynchronizeRequest request = worker.Request();
   request.set_draining(true);
   const SyncOutcome outcome = Sync(request);
-  EXPECT_TRUE(outcome.hold);
+  EXPECT_FALSE(outcome.hold) << "it is about to exit and must not wait";
   EXPECT_TRUE(outcome.response.has_idle());
+  FakeWorker successor(server_, "w");
+  successor.Die();  // another instance
+  EXPECT_TRUE(Sync(successor.Request()).response.has_run()) << "its place is free";
 }
 
 TEST_F(DispatcherTest, WorkersOfAnotherBuildAreRefused) {
