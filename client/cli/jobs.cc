@@ -13,22 +13,10 @@
 #include "client/cli/event_printer.h"
 #include "client/cli/table.h"
 #include "common/base/errors.h"
+#include "common/format/job_kind.h"
 
 namespace headcount::cli {
 namespace {
-
-std::string KindOf(const v1::Job& job) {
-  switch (job.spec_case()) {
-    case v1::Job::kScore:
-      return "score";
-    case v1::Job::kAblate:
-      return "ablate";
-    case v1::Job::kSweep:
-      return "sweep";
-    default:
-      return "?";
-  }
-}
 
 const v1::Workload& WorkloadOf(const v1::Job& job) {
   if (job.has_ablate()) return job.ablate().workload();
@@ -74,7 +62,7 @@ void ListJobs(Context& context, v1::ListJobsRequest request, int most) {
         context.PrintJson(job);
         continue;
       }
-      table.AddRow({Context::ShortName(job.name()), KindOf(job), WorkloadOf(job).model(),
+      table.AddRow({Context::ShortName(job.name()), format::JobKind(job), WorkloadOf(job).model(),
                     SourceOf(WorkloadOf(job)), StateText(job.state()), PercentDone(job.progress()),
                     job.owner(), TimeText(job.create_time())});
     }
@@ -97,7 +85,7 @@ void PrintJob(Context& context, const v1::Job& job) {
                   Printable(value).c_str());
   };
   line("job", job.name());
-  line("kind", KindOf(job));
+  line("kind", format::JobKind(job));
   line("state", absl::StrCat(StateText(job.state()), job.state_reason().empty() ? "" : "  ",
                              job.state_reason()));
   if (job.has_error()) line("error", job.error().message());

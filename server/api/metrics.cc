@@ -11,26 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
+#include "common/format/job_kind.h"
 #include "server/api/metric_gauges.h"
 #include "server/plan/planners.h"
 #include "server/watch/job_view.h"
 
 namespace headcount::server {
 namespace {
-
-// The arm of the spec: score, ablate, sweep.
-std::string KindOf(const v1::Job& job) {
-  switch (job.spec_case()) {
-    case v1::Job::kScore:
-      return "score";
-    case v1::Job::kAblate:
-      return "ablate";
-    case v1::Job::kSweep:
-      return "sweep";
-    default:
-      return "other";
-  }
-}
 
 prometheus::Family<prometheus::Counter>& Counter(prometheus::Registry& registry,
                                                  const std::string& name, const std::string& help) {
@@ -75,7 +62,7 @@ void Metrics::Handled(const char* method, absl::StatusCode code) {
 }
 
 void Metrics::JobOpened(const v1::Job& job, bool submitted) {
-  if (submitted) submitted_.Add({{"kind", KindOf(job)}}).Increment();
+  if (submitted) submitted_.Add({{"kind", format::JobKind(job)}}).Increment();
   std::lock_guard lock(mutex_);
   open_.insert(job.name());
 }
@@ -92,7 +79,8 @@ void Metrics::JobChanged(const std::string& name) {
     if (open_.erase(name) == 0) return;
   }
   if (!job.ok()) return;
-  finished_.Add({{"kind", KindOf(*job)}, {"state", v1::Job::State_Name(job->state())}}).Increment();
+  finished_.Add({{"kind", format::JobKind(*job)}, {"state", v1::Job::State_Name(job->state())}})
+      .Increment();
 }
 
 void Metrics::UnitStored(const v1::ReportHeader& header) {
