@@ -104,7 +104,7 @@ absl::StatusOr<SyncOutcome> Dispatcher::AnswerLocked(const v1::SynchronizeReques
     bool replaced = false;
     HC_ASSIGN_OR_RETURN(worker, workers_.Register(request, clock_.Monotonic(), &replaced));
     if (replaced) {
-      HC_RETURN_IF_ERROR(EndLeasesOf(worker->id, "WORKER_DIED",
+      HC_RETURN_IF_ERROR(EndLeasesOf(worker->id, store::LeaseEnd::kCrash, "WORKER_DIED",
                                      "another process has taken the worker's place", after));
     }
   }
@@ -112,6 +112,11 @@ absl::StatusOr<SyncOutcome> Dispatcher::AnswerLocked(const v1::SynchronizeReques
     return ContinueTask(*worker, request.task(), held);
   }
   if (request.has_task() && !held) HC_RETURN_IF_ERROR(FinishTask(*worker, request.task(), after));
+  if (!held && (worker->leaving || worker->drain)) {
+    // It was given a task that it will not take up: the answer crossed the word that it leaves.
+    HC_RETURN_IF_ERROR(
+        EndLeasesOf(worker->id, store::LeaseEnd::kReleased, "DRAINED", "it leaves", after));
+  }
   return NextTask(*worker);
 }
 

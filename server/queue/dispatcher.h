@@ -113,7 +113,7 @@ class Dispatcher {
   absl::Status FinishFailed(const store::Lease& lease, const absl::Status& error, After* after);
   absl::Status EndLease(const store::Lease& lease, store::LeaseEnd end, const std::string& cause,
                         const std::string& detail, After* after);
-  absl::Status EndLeasesOf(const std::string& worker, const std::string& cause,
+  absl::Status EndLeasesOf(const std::string& worker, store::LeaseEnd end, const std::string& cause,
                            const std::string& detail, After* after);
   absl::Status AfterLoss(const store::EndedLease& ended, const std::string& cause,
                          const std::string& detail, After* after);

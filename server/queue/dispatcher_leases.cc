@@ -104,12 +104,13 @@ absl::Status Dispatcher::EndLease(const store::Lease& lease, store::LeaseEnd end
   return absl::OkStatus();
 }
 
-absl::Status Dispatcher::EndLeasesOf(const std::string& worker, const std::string& cause,
-                                     const std::string& detail, After* after) {
+absl::Status Dispatcher::EndLeasesOf(const std::string& worker, store::LeaseEnd end,
+                                     const std::string& cause, const std::string& detail,
+                                     After* after) {
   HC_ASSIGN_OR_RETURN(const store::QueueView view, jobs_.View());
   for (const store::Lease& lease : view.leases) {
     if (lease.worker != worker) continue;
-    HC_RETURN_IF_ERROR(EndLease(lease, store::LeaseEnd::kCrash, cause, detail, after));
+    HC_RETURN_IF_ERROR(EndLease(lease, end, cause, detail, after));
   }
   return absl::OkStatus();
 }
@@ -221,7 +222,7 @@ absl::Status Dispatcher::WorkerDied(const std::string& worker, const std::string
       found->BecomeIdle();
       found->gone = true;
     }
-    status = EndLeasesOf(worker, "WORKER_DIED", detail, &after);
+    status = EndLeasesOf(worker, store::LeaseEnd::kCrash, "WORKER_DIED", detail, &after);
   }
   Fire(after);
   return status;

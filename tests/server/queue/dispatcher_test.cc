@@ -406,6 +406,17 @@ TEST_F(DispatcherTest, DrainGivesTheLeaseBackAndCountsAsNoFailure) {
   EXPECT_TRUE(worker.Step());
 }
 
+TEST_F(DispatcherTest, ATaskGivenToALeavingWorkerIsFreeAtOnceAndNoFailure) {
+  const std::string job = server_.Create("a", kScore);
+  FakeWorker worker(server_, "w");
+  Sync(worker.Request());  // given a task; the worker has just been told to stop
+  v1::SynchronizeRequest request = worker.Request();
+  request.set_draining(true);
+  EXPECT_TRUE(Sync(request).response.has_idle());
+  EXPECT_TRUE(server_.jobs->ListLeases(job)->empty());
+  EXPECT_TRUE(Lost(job).empty());
+}
+
 TEST_F(DispatcherTest, ALeavingWorkerGetsNoTask) {
   server_.Create("a", kScore);
   FakeWorker worker(server_, "w");
