@@ -247,6 +247,7 @@ void HeadcountServer::Stop(std::chrono::milliseconds grace) {
     listener->server->Wait();
   }
   if (state.ticker.joinable()) state.ticker.join();
+  state.flow.Stop();
   // From here on nobody calls back into what is about to go.
   state.parts.jobs->SetListener(nullptr);
 }
