@@ -72,6 +72,10 @@ echo
 "$bin/headcount" heads "$job" --score output_norm_ln --fraction 0.15
 "$bin/headcount" download "$job" --out "$demo/results"
 
+if [ "$once" = yes ]; then
+  printf '\nFiles: %s\n' "$demo/results"
+  exit 0
+fi
 cat <<TEXT
 
 Files: $demo/results. Go on with the same server:
