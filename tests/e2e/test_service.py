@@ -34,15 +34,17 @@ class ServiceTest(unittest.TestCase):
         self.assertIn("mmlu", tasks["mmlu"]["problem"])  # no folder is configured here: it says which key to set
 
     def test_sweep_has_curves_that_follow_from_its_samples(self) -> None:
-        job = self.service.submit(
+        request = "--request-id=11111111-1111-4111-8111-111111111111"
+        sweep = (
             "sweep",
             "--model=tiny",
             "--task=everyday",
             "--limit=12",
             "--scores=output_norm_ln,first_token_weight,random",
             "--fractions=.1,.3",
-            "--request-id=11111111-1111-4111-8111-111111111111",
+            request,
         )
+        job = self.service.submit(*sweep)
         self.service.finish(job)
         curves = self.service.json("curves", job)
         self.assertTrue(curves["complete"])
@@ -63,16 +65,7 @@ class ServiceTest(unittest.TestCase):
         self.assertIn("layer", self.service.cli("heads", job, "--fraction=.15"))
         self.assertEqual(len(self.service.lines("samples", job, "--rule=-1", "--limit=0")), 24)
 
-        again = self.service.submit(
-            "sweep",
-            "--model=tiny",
-            "--task=everyday",
-            "--limit=12",
-            "--scores=output_norm_ln,first_token_weight,random",
-            "--fractions=.1,.3",
-            "--request-id=11111111-1111-4111-8111-111111111111",
-        )
-        self.assertEqual(again, job)
+        self.assertEqual(self.service.submit(*sweep), job)
         other = self.service.refused(
             "submit",
             "sweep",
@@ -80,7 +73,7 @@ class ServiceTest(unittest.TestCase):
             "--task=everyday",
             "--limit=13",
             "--scores=random",
-            "--request-id=11111111-1111-4111-8111-111111111111",
+            request,
         )
         self.assertEqual((other.error["code"], other.error["reason"]), ("ALREADY_EXISTS", "REQUEST_ID_REUSED"))
 
