@@ -18,12 +18,6 @@
 namespace headcount::cli {
 namespace {
 
-const v1::Workload& WorkloadOf(const v1::Job& job) {
-  if (job.has_ablate()) return job.ablate().workload();
-  if (job.has_sweep()) return job.sweep().workload();
-  return job.score().workload();
-}
-
 std::string SourceOf(const v1::Workload& workload) {
   if (workload.has_task()) return workload.task().task();
   return absl::StrCat(workload.requests().requests_size(), " requests");
@@ -62,9 +56,10 @@ void ListJobs(Context& context, v1::ListJobsRequest request, int most) {
         context.PrintJson(job);
         continue;
       }
-      table.AddRow({Context::ShortName(job.name()), format::JobKind(job), WorkloadOf(job).model(),
-                    SourceOf(WorkloadOf(job)), StateText(job.state()), PercentDone(job.progress()),
-                    job.owner(), TimeText(job.create_time())});
+      table.AddRow({Context::ShortName(job.name()), format::JobKind(job),
+                    format::WorkloadOf(job).model(), SourceOf(format::WorkloadOf(job)),
+                    StateText(job.state()), PercentDone(job.progress()), job.owner(),
+                    TimeText(job.create_time())});
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && shown < most);
@@ -78,7 +73,7 @@ void ListJobs(Context& context, v1::ListJobsRequest request, int most) {
 
 void PrintJob(Context& context, const v1::Job& job) {
   if (context.json) return context.PrintJson(job);
-  const v1::Workload& workload = WorkloadOf(job);
+  const v1::Workload& workload = format::WorkloadOf(job);
   auto line = [&](const char* key, const std::string& value) {
     if (!value.empty())
       std::printf("%s %s\n", Bold(context.style(), absl::StrFormat("%-12s", key)).c_str(),

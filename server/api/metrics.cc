@@ -13,7 +13,6 @@
 #include "common/base/errors.h"
 #include "common/format/job_kind.h"
 #include "server/api/metric_gauges.h"
-#include "server/plan/planners.h"
 #include "server/watch/job_view.h"
 
 namespace headcount::server {
@@ -89,7 +88,7 @@ void Metrics::UnitStored(const v1::ReportHeader& header) {
   if (!job.ok() || !stage.ok() || *stage == store::Stage::kPrepare) return;
   const auto chunks = jobs_.ListChunks(header.job(), *stage, header.unit(), 1);
   if (!chunks.ok() || chunks->empty()) return;
-  const std::string& model = plan::WorkloadOf(*job).model();
+  const std::string& model = format::WorkloadOf(*job).model();
   samples_.Add({{"model", model}}).Increment(static_cast<double>(chunks->front().counts.rows()));
   tokens_.Add({{"model", model}}).Increment(static_cast<double>(header.tokens()));
 }

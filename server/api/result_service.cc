@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 #include "server/api/calls.h"
 #include "server/api/download.h"
 #include "server/export/artifacts.h"
-#include "server/plan/planners.h"
 
 namespace headcount::server {
 
@@ -23,7 +23,7 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetHeadScores(grpc::CallbackServerC
                                                                             "job", request->job()));
                     HC_ASSIGN_OR_RETURN(*response, results_.GetHeadScores(*request));
                     // The store does not know it; a model that is gone since leaves it at 0.
-                    const auto model = context_.catalog.FindModel(plan::WorkloadOf(job).model());
+                    const auto model = context_.catalog.FindModel(format::WorkloadOf(job).model());
                     if (model.ok()) response->set_kv_heads(model->config.kv_heads);
                     return absl::OkStatus();
                   });

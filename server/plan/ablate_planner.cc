@@ -105,10 +105,6 @@ class Ablate final : public Planner {
  public:
   v1::Job::SpecCase kind() const override { return v1::Job::kAblate; }
 
-  const v1::Workload& workload(const v1::Job& job) const override {
-    return job.ablate().workload();
-  }
-
   std::span<const store::Stage> stages() const override {
     static constexpr std::array kStages = {store::Stage::kAblate};
     return kStages;

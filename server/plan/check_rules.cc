@@ -14,7 +14,7 @@
 #include "common/base/errors.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
-#include "server/plan/planners.h"
+#include "common/format/job_kind.h"
 #include "server/plan/rules.h"
 #include "server/plan/spec_checks.h"
 
@@ -65,7 +65,7 @@ class ScoreJobs {
     if (!job->has_score() && !job->has_sweep()) {
       return InvalidField(path, name, "must be a score or sweep job: others keep no scores");
     }
-    if (const std::string& model = WorkloadOf(*job).model(); model != model_) {
+    if (const std::string& model = format::WorkloadOf(*job).model(); model != model_) {
       return InvalidField(path, name,
                           absl::StrCat("must be a job of model ", model_, ", it is of ", model));
     }

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/catalog/numerics_version.h"
 #include "common/format/frame.h"
+#include "common/format/job_kind.h"
 #include "common/format/rpc_status.h"
 #include "server/plan/cutter.h"
 #include "server/plan/prepare_key.h"
@@ -175,7 +176,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
 
   if (!stages.empty()) loaded = ManifestOf(job, stages);
   if (!loaded.ok()) return Fail(job, Annotate(loaded.status(), "manifest"));
-  const absl::StatusOr<ModelFacts> model = catalog_.FindModel((*planner)->workload(job).model());
+  const absl::StatusOr<ModelFacts> model = catalog_.FindModel(format::WorkloadOf(job).model());
   if (!model.ok()) return Fail(job, model.status());
   if (next == planned.begin()) HC_RETURN_IF_ERROR(SetProvenance(job, *loaded, *model));
 
@@ -196,7 +197,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
 
 std::optional<std::string> JobFlow::KeyOf(const v1::Job& job) {
   // A model or task that cannot be read any more is the prepare stage's to report, with the file.
-  absl::StatusOr<std::string> key = PrepareKey(WorkloadOf(job), catalog_);
+  absl::StatusOr<std::string> key = PrepareKey(format::WorkloadOf(job), catalog_);
   if (!key.ok()) return std::nullopt;
   return *std::move(key);
 }

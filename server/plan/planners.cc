@@ -14,25 +14,15 @@ std::span<const Planner* const> Planners() {
   return planners;
 }
 
-const Planner* PlannerOf(const v1::Job& job) {
-  for (const Planner* planner : Planners()) {
-    if (planner->kind() == job.spec_case()) return planner;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<const Planner*> FindPlanner(const v1::Job& job) {
-  if (const Planner* planner = PlannerOf(job); planner != nullptr) return planner;
+  for (const Planner* planner : Planners()) {
+    if (planner->kind() == job.spec_case()) return planner;
+  }
   const auto* field = v1::Job::descriptor()->FindFieldByNumber(static_cast<int>(job.spec_case()));
   if (field == nullptr) return InvalidField("spec", "", "the job has none");
   return UnimplementedField(field->name());
-}
-
-const v1::Workload& WorkloadOf(const v1::Job& job) {
-  const Planner* planner = PlannerOf(job);
-  return planner == nullptr ? v1::Workload::default_instance() : planner->workload(job);
 }
 
 }  // namespace headcount::plan

@@ -42,8 +42,6 @@ class Planner {
   virtual ~Planner() = default;
 
   virtual v1::Job::SpecCase kind() const = 0;
-  // The samples the job runs over. The job is of this kind.
-  virtual const v1::Workload& workload(const v1::Job& job) const = 0;
   // The stages after prepare, in order.
   virtual std::span<const store::Stage> stages() const = 0;
   // The plan of one of them.
@@ -53,9 +51,6 @@ class Planner {
 // The planner of a job's kind. UNIMPLEMENTED naming the kind when it is not served,
 // INVALID_ARGUMENT when the job has no spec.
 absl::StatusOr<const Planner*> FindPlanner(const v1::Job& job);
-
-// The samples a job runs over, or an empty workload for a job of no served kind.
-const v1::Workload& WorkloadOf(const v1::Job& job);
 
 // The planners of the list in planners.cc, one a file.
 const Planner& ScorePlanner();

@@ -12,8 +12,6 @@ class Score final : public Planner {
  public:
   v1::Job::SpecCase kind() const override { return v1::Job::kScore; }
 
-  const v1::Workload& workload(const v1::Job& job) const override { return job.score().workload(); }
-
   std::span<const store::Stage> stages() const override {
     static constexpr std::array kStages = {store::Stage::kScore};
     return kStages;

@@ -64,8 +64,6 @@ class Sweep final : public Planner {
  public:
   v1::Job::SpecCase kind() const override { return v1::Job::kSweep; }
 
-  const v1::Workload& workload(const v1::Job& job) const override { return job.sweep().workload(); }
-
   std::span<const store::Stage> stages() const override {
     static constexpr std::array kStages = {store::Stage::kScore, store::Stage::kAblate};
     return kStages;

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 #include "server/plan/cutter.h"
-#include "server/plan/planners.h"
 
 namespace headcount::queue {
 namespace {
@@ -299,7 +299,7 @@ absl::StatusOr<v1::Task> Dispatcher::MakeTask(const store::Lease& lease, const v
   if (!whole) return task;
 
   HC_ASSIGN_OR_RETURN(const store::StageRecord stage, jobs_.GetStage(lease.job, lease.stage));
-  *task.mutable_workload() = plan::WorkloadOf(job);
+  *task.mutable_workload() = format::WorkloadOf(job);
   task.set_model(task.workload().model());
   task.set_manifest_digest(stage.manifest_digest);
   if (lease.stage == store::Stage::kPrepare) return task;

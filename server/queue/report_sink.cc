@@ -8,8 +8,8 @@
 #include "common/base/digest.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 #include "server/plan/cutter.h"
-#include "server/plan/planners.h"
 #include "server/queue/chunk_check.h"
 #include "spdlog/spdlog.h"
 
@@ -86,7 +86,8 @@ absl::StatusOr<v1::ReportResultsResponse> ReportSink::Report(const v1::ReportHea
 
 absl::StatusOr<CheckedChunk> ReportSink::Check(const v1::Job& job, const store::StageRecord& stage,
                                                const v1::UnitRange& range, std::string_view data) {
-  const absl::StatusOr<plan::ModelFacts> model = catalog_.FindModel(plan::WorkloadOf(job).model());
+  const absl::StatusOr<plan::ModelFacts> model =
+      catalog_.FindModel(format::WorkloadOf(job).model());
   if (!model.ok()) return Gone(model.status(), "model");
   if (stage.stage == store::Stage::kPrepare) return CheckManifestChunk(data, model->config);
   const absl::StatusOr<std::shared_ptr<const v1::Manifest>> manifest =
