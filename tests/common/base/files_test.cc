@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount {
 namespace {

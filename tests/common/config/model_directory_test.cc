@@ -1,14 +1,13 @@
 // From a client's model name to a folder: nothing outside the configured roots can be reached.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "common/base/errors.h"
 #include "common/config/config.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount {
 namespace {
@@ -18,18 +17,15 @@ namespace fs = std::filesystem;
 class ModelDirectory : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "headcount-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    base_ = pattern;
     for (const char* folder : {"one/a", "one/model.v1", "two/a", "two/b", "outside/secret"}) {
       fs::create_directories(base_ / folder);
     }
     config_.model_roots = {(base_ / "missing").string(), (base_ / "one").string(),
                            (base_ / "two").string()};
   }
-  void TearDown() override { fs::remove_all(base_); }
 
-  fs::path base_;
+  TempFolder folder_;
+  const fs::path base_ = folder_.path();
   Config config_;
 };
 

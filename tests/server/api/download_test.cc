@@ -8,7 +8,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/files.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::server {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/files.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::server {
 namespace {

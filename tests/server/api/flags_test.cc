@@ -6,7 +6,7 @@
 #include "common/base/errors.h"
 #include "common/base/files.h"
 #include "server/api/headcountd_flags.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::server {
 namespace {

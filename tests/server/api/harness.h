@@ -28,8 +28,8 @@
 #include "server/api/server.h"
 #include "server/store/sqlite_job_store.h"
 #include "spdlog/spdlog.h"
+#include "tests/common/base/temp_folder.h"
 #include "tests/server/catalog/model_folder.h"
-#include "tests/server/store/temp_folder.h"
 
 namespace headcount::server {
 

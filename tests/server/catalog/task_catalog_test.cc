@@ -7,8 +7,8 @@
 
 #include "common/base/errors.h"
 #include "server/catalog/row_count.h"
+#include "tests/common/base/temp_folder.h"
 #include "tests/server/catalog/model_folder.h"
-#include "tests/server/store/temp_folder.h"
 
 namespace headcount::server {
 namespace {

@@ -18,6 +18,7 @@
 #include "parquet/arrow/reader.h"
 #include "server/results/curves.h"
 #include "server/results/samples.h"
+#include "tests/common/base/temp_folder.h"
 #include "tests/server/results/sample_job.h"
 
 namespace headcount::exports {
@@ -30,12 +31,6 @@ using results::SampleJobMaker;
 
 class Artifacts : public testing::Test {
  protected:
-  Artifacts() {
-    char name[] = "/tmp/headcount-export-XXXXXX";
-    folder_ = mkdtemp(name);
-  }
-  ~Artifacts() override { fs::remove_all(folder_); }
-
   absl::StatusOr<std::string> Make(FakeJob& job, const std::string& artifact,
                                    const std::string& score = "",
                                    const std::string& subfolder = "a") {
@@ -43,10 +38,10 @@ class Artifacts : public testing::Test {
     request.set_job(FakeJob::kName);
     request.set_artifact(artifact);
     request.set_score(score);
-    return MakeArtifact(job, job.artifacts(), request, folder_ + "/" + subfolder);
+    return MakeArtifact(job, job.artifacts(), request, folder_.File(subfolder));
   }
 
-  std::string folder_;
+  TempFolder folder_;
 };
 
 std::shared_ptr<arrow::Table> ReadParquet(const std::string& path) {
@@ -274,7 +269,7 @@ TEST_F(Artifacts, AreKeptUntilMoreIsStored) {
   v1::DownloadArtifactRequest request;
   request.set_job(FakeJob::kName);
   request.set_artifact("job.json");
-  const auto last = MakeArtifact(job, job.artifacts(), request, folder_ + "/a", 0);
+  const auto last = MakeArtifact(job, job.artifacts(), request, folder_.File("a"), 0);
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_TRUE(fs::exists(*last));
   EXPECT_FALSE(fs::exists(first));
@@ -300,7 +295,7 @@ TEST_F(Artifacts, Errors) {
   }
   EXPECT_EQ(ReasonOf(Make(fresh, "scores.npy", "entropy").status()), "RESULTS_NOT_READY");
   // Nothing half made is left behind.
-  for (const auto& entry : fs::directory_iterator(folder_ + "/a")) {
+  for (const auto& entry : fs::directory_iterator(folder_.File("a"))) {
     ADD_FAILURE() << entry.path();
   }
 }
@@ -321,7 +316,7 @@ TEST_F(Artifacts, PythonComputesTheSameCurves) {
                                 Make(job->store, "samples.parquet", "", "py").value() + " " +
                                 Make(job->store, "curves.parquet", "", "py").value();
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
-    fs::remove_all(folder_ + "/py");
+    fs::remove_all(folder_.File("py"));
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "common/base/files.h"
 #include "server/launch/worker_process.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::server {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/files.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::store {
 namespace {

@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/errors.h"
 #include "server/store/job_store.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::store {
 

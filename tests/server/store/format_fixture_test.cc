@@ -13,7 +13,7 @@
 #include "common/format/frame.h"
 #include "server/store/artifact_store.h"
 #include "server/store/sqlite_job_store.h"
-#include "tests/server/store/temp_folder.h"
+#include "tests/common/base/temp_folder.h"
 
 namespace headcount::store {
 namespace {

@@ -11,9 +11,9 @@
 #include "server/store/migrations.h"
 #include "server/store/sqlite_db.h"
 #include "server/store/sqlite_job_store.h"
+#include "tests/common/base/temp_folder.h"
 #include "tests/server/store/memory_vfs.h"
 #include "tests/server/store/store_script.h"
-#include "tests/server/store/temp_folder.h"
 
 namespace headcount::store {
 namespace {
