@@ -17,9 +17,11 @@ namespace headcount::engine {
 // Indices of rows.
 using Batch = std::vector<int>;
 
-// Rows sorted by length (equal ones in their order), cut so that a batch has at most `max_tokens`
-// tokens; a longer row is a batch of its own.
-std::vector<Batch> PlanBatches(std::span<const int64_t> lengths, int64_t max_tokens);
+// Rows sorted by length, those that share a prefix together, cut so that a batch starts with at
+// most `max_tokens` distinct tokens. What shares a prefix and is larger is cut into equal parts,
+// each with the prefix again; a part may then exceed the budget by half, so that long prefixes pay
+// too.
+std::vector<Batch> PlanBatches(const Unit& unit, int64_t max_tokens, const Sharing& sharing);
 
 // Runs the batches in order. `run` answers RESOURCE_EXHAUSTED when a batch does not fit: then
 // `release` is called (to give memory back) and its halves take its place, down to single rows,

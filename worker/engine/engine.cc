@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "common/catalog/safetensors.h"
 #include "worker/engine/batch.h"
+#include "worker/engine/grouping.h"
 #include "worker/engine/head_sums.h"
 #include "worker/engine/instrument.h"
 #include "worker/engine/model/transformer.h"
@@ -20,27 +21,56 @@
 #include "worker/engine/tensor/device.h"
 #include "worker/engine/tensor/torch_guard.h"
 #include "worker/engine/validate.h"
+#include "worker/engine/walk.h"
 
 namespace headcount::engine {
 namespace {
 
 // Enough for full matrix products; small enough that a cancel is seen within seconds.
-constexpr int64_t kBatchTokensCpu = 2048;
+constexpr int64_t kBatchTokensCpu = 4096;
 constexpr int64_t kBatchTokensAccelerator = 16384;
 
-// The rows of one batch, side by side.
+// The rows of one batch, and where their results go.
 struct BatchRows {
   std::vector<const Row*> rows;
   std::vector<RowResult*> results;
-  std::vector<std::span<const int32_t>> suffixes;
+  Layout layout;
+  std::vector<int32_t> token_ids;  // of the layout's trunks, then of its branches
+  std::vector<int> wanted;
 
-  BatchRows(const Unit& unit, const Batch& batch, UnitResult& result) {
+  BatchRows(const Unit& unit, const Batch& batch, const Sharing& sharing, UnitResult& result)
+      : layout(LayOut(GroupRows(unit, batch, sharing), batch)) {
     for (int i : batch) {
       const auto row = static_cast<size_t>(i);
       rows.push_back(&unit.rows[row]);
       result.rows[row] = {};  // also after a batch that ran out of memory half way
       results.push_back(&result.rows[row]);
-      suffixes.push_back(unit.rows[row].suffix);
+      wanted.push_back(ScoredTokens(unit.rows[row]));
+    }
+    ListTokens(unit.prefix);
+  }
+
+  int64_t Length(size_t row, std::span<const int32_t> prefix) const {
+    return static_cast<int64_t>(prefix.size() + rows[row]->suffix.size());
+  }
+
+ private:
+  void ListTokens(std::span<const int32_t> prefix) {
+    const auto add = [&](int row, int64_t begin, int64_t length) {
+      const std::span<const int32_t> suffix = rows[static_cast<size_t>(row)]->suffix;
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
+        token_ids.push_back(i < prefix.size() ? prefix[i] : suffix[i - prefix.size()]);
+      }
+    };
+    std::vector<int> row_of_trunk(layout.trunks.size());
+    for (const Layout::Branch& branch : layout.branches) {
+      if (branch.trunk >= 0) row_of_trunk[static_cast<size_t>(branch.trunk)] = branch.rows[0];
+    }
+    for (size_t t = 0; t < layout.trunks.size(); ++t) add(row_of_trunk[t], 0, layout.trunks[t]);
+    for (const Layout::Branch& branch : layout.branches) {
+      const int64_t begin =
+          branch.trunk >= 0 ? layout.trunks[static_cast<size_t>(branch.trunk)] : 0;
+      add(branch.rows[0], begin, branch.length);
     }
   }
 };
@@ -48,7 +78,9 @@ struct BatchRows {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(Transformer model, const EngineOptions& options)
-      : model_(std::move(model)), max_batch_tokens_(options.max_batch_tokens) {
+      : model_(std::move(model)),
+        max_batch_tokens_(options.max_batch_tokens),
+        sharing_(options.sharing) {
     if (max_batch_tokens_ <= 0) {
       max_batch_tokens_ = model_.device().is_cpu() ? kBatchTokensCpu : kBatchTokensAccelerator;
     }
@@ -62,16 +94,19 @@ class EngineImpl final : public Engine {
     HC_RETURN_IF_ERROR(ValidateUnit(config(), unit));
     HeadSumsBuilder sums;
     HC_ASSIGN_OR_RETURN(
-        UnitResult result, RunAll(unit, cancel, observer, [&](const BatchRows& batch) {
-          const Packing packing = Pack(unit.prefix, batch.suffixes, model_.device());
+        UnitResult result,
+        RunAll(unit, cancel, observer, [&](const BatchRows& batch) -> absl::StatusOr<int64_t> {
           Instrument instrument(model_, unit.rules, batch.rows, unit.record);
-          const at::Tensor wanted = ScoredTokens(packing, batch.rows, model_.device());
-          const at::Tensor hidden = model_.Forward(packing, wanted, &instrument);
+          HC_ASSIGN_OR_RETURN(const int64_t computed, Score(batch, &instrument, cancel));
           instrument.Collect(batch.results);
-          if (hidden.defined()) ScoreContinuations(model_, hidden, batch.rows, batch.results);
           if (unit.record.head_sums) {
-            sums.Add(instrument.CollectHeadSums(), packing.lengths, batch.results);
+            std::vector<int64_t> lengths;
+            for (size_t i = 0; i < batch.rows.size(); ++i) {
+              lengths.push_back(batch.Length(i, unit.prefix));
+            }
+            sums.Add(instrument.CollectHeadSums(), lengths, batch.results);
           }
+          return computed;
         }));
     if (unit.record.head_sums) result.head_sums = sums.Build();
     return result;
@@ -85,12 +120,8 @@ class EngineImpl final : public Engine {
                             "the plain forward pass takes no rules");
       }
     }
-    return RunAll(unit, cancel, nullptr, [&](const BatchRows& batch) {
-      const Packing packing = Pack(unit.prefix, batch.suffixes, model_.device());
-      const at::Tensor wanted = ScoredTokens(packing, batch.rows, model_.device());
-      const at::Tensor hidden = model_.Forward(packing, wanted, nullptr);
-      if (hidden.defined()) ScoreContinuations(model_, hidden, batch.rows, batch.results);
-    });
+    return RunAll(unit, cancel, nullptr,
+                  [&](const BatchRows& batch) { return Score(batch, nullptr, cancel); });
   }
 
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> tokens, const Rule& rule,
@@ -105,51 +136,74 @@ class EngineImpl final : public Engine {
                           absl::StrCat("must be from 1 to ", length));
     }
     return GuardTorch("logits", [&]() -> absl::StatusOr<std::vector<float>> {
-      const std::span<const int32_t> suffixes[] = {tokens};
       const Row* const rows[] = {&unit.rows[0]};
-      const Packing packing = Pack({}, suffixes, model_.device());
       Instrument instrument(model_, unit.rules, rows, {});
-      std::vector<int64_t> wanted;
-      for (int64_t i = length - positions; i < length; ++i) wanted.push_back(i);
-      const at::Tensor hidden =
-          model_.Forward(packing, ToDevice(wanted, model_.device()), &instrument);
-      const at::Tensor logits = model_.Logits(hidden).to(at::kCPU).contiguous();
-      const float* values = logits.const_data_ptr<float>();
-      return std::vector<float>(values, values + logits.numel());
+      std::vector<float> out;
+      const WalkEnd end = [&](std::span<const int>, const at::Tensor& hidden) {
+        const at::Tensor logits = model_.Logits(hidden).to(at::kCPU).contiguous();
+        const float* values = logits.const_data_ptr<float>();
+        out.assign(values, values + logits.numel());
+      };
+      const CancelFlag never = false;
+      const WalkInput input{SingleRows({{length}}), tokens, {&positions, 1}, max_batch_tokens_};
+      HC_RETURN_IF_ERROR(Walk(model_, input, &instrument, never, end).status());
+      return out;
     });
   }
 
  private:
+  // Takes a batch through the model and scores its continuations; returns the tokens computed,
+  // summed over the layers.
+  absl::StatusOr<int64_t> Score(const BatchRows& batch, LayerWatcher* watcher,
+                                const CancelFlag& cancel) {
+    const WalkEnd end = [&](std::span<const int> ids, const at::Tensor& hidden) {
+      std::vector<const Row*> rows;
+      std::vector<RowResult*> results;
+      for (int id : ids) {
+        rows.push_back(batch.rows[static_cast<size_t>(id)]);
+        results.push_back(batch.results[static_cast<size_t>(id)]);
+      }
+      ScoreContinuations(model_, hidden, rows, results);
+    };
+    const WalkInput input{batch.layout, batch.token_ids, batch.wanted, max_batch_tokens_};
+    return Walk(model_, input, watcher, cancel, end);
+  }
+
   template <typename RunBatch>
   absl::StatusOr<UnitResult> RunAll(const Unit& unit, const CancelFlag& cancel,
                                     BatchObserver* observer, const RunBatch& run_batch) {
     UnitResult result;
     result.rows.resize(unit.rows.size());
-    std::vector<int64_t> lengths;
-    for (const Row& row : unit.rows) {
-      lengths.push_back(static_cast<int64_t>(unit.prefix.size() + row.suffix.size()));
-      result.tokens += lengths.back();
-    }
+    const auto length = [&](int row) {
+      return static_cast<int64_t>(unit.prefix.size() +
+                                  unit.rows[static_cast<size_t>(row)].suffix.size());
+    };
+    int64_t computed = 0;
     const auto run = [&](const Batch& batch) {
-      const absl::Status status = GuardTorch("forward pass", [&] {
-        run_batch(BatchRows(unit, batch, result));
+      const absl::Status status = GuardTorch("forward pass", [&]() -> absl::Status {
+        HC_ASSIGN_OR_RETURN(const int64_t tokens,
+                            run_batch(BatchRows(unit, batch, sharing_, result)));
+        computed += tokens;
         return absl::OkStatus();
       });
-      if (status.ok() && observer != nullptr) {
-        int64_t tokens = 0;
-        for (int row : batch) tokens += lengths[static_cast<size_t>(row)];
-        observer->OnBatch(static_cast<int>(batch.size()), tokens);
-      }
+      if (!status.ok()) return status;
+      int64_t tokens = 0;
+      for (int row : batch) tokens += length(row);
+      result.tokens += tokens;
+      if (observer != nullptr) observer->OnBatch(static_cast<int>(batch.size()), tokens);
       return status;
     };
     const auto release = [&] { ReleaseCachedMemory(model_.device()); };
-    HC_RETURN_IF_ERROR(RunBatches(PlanBatches(lengths, max_batch_tokens_), cancel, run, release,
-                                  result.oom_backoffs));
+    HC_RETURN_IF_ERROR(RunBatches(PlanBatches(unit, max_batch_tokens_, sharing_), cancel, run,
+                                  release, result.oom_backoffs));
+    const int64_t layers = config().layers;
+    result.computed_tokens = (computed + layers - 1) / layers;
     return result;
   }
 
   Transformer model_;
   int64_t max_batch_tokens_;
+  Sharing sharing_;
 };
 
 }  // namespace

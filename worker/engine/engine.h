@@ -1,10 +1,11 @@
 // The engine: one unit in, rows out.
 //
 // A unit is a set of rows that share a token prefix, and the rules (which heads to switch off,
-// decided how) that the rows name. The engine runs the model once over each row, layer by layer: it
+// decided how) that the rows name. The engine runs the model over each row, layer by layer: it
 // measures every query head, decides the row's inactive heads from those measurements, zeroes them
 // before W_O, goes on to the next layer, and returns log-likelihoods, measurements and masks in the
-// order in which the rows were given.
+// order in which the rows were given. What rows have in common, tokens and the heads lost so far,
+// is computed once.
 //
 // Called by worker/agent and by tests. Knows neither gRPC nor protobuf: it links libtorch and
 // Abseil only.
@@ -127,9 +128,11 @@ struct HeadSums {
 struct UnitResult {
   std::vector<RowResult> rows;
   std::optional<HeadSums> head_sums;
-  int64_t tokens = 0;          // input tokens of all rows, prefix included, padding excluded
-  int64_t padding_tokens = 0;  // computed for nothing; 0 where rows are packed, as they are now
-  int oom_backoffs = 0;        // times a batch was halved
+  int64_t tokens = 0;  // input tokens of all rows, prefix included
+  // Tokens that were computed, as a mean over the layers, rounded up: fewer than `tokens` where
+  // rows share. Nothing is padded.
+  int64_t computed_tokens = 0;
+  int oom_backoffs = 0;  // times a batch was halved
 };
 
 // Set from another thread to stop between two batches; Run then returns CANCELLED.
@@ -142,15 +145,23 @@ class BatchObserver {
   virtual void OnBatch(int rows, int64_t tokens) = 0;
 };
 
+// What rows of a batch may have in common. Results do not depend on it: tests and benchmarks switch
+// it off to compare.
+struct Sharing {
+  bool prefixes = true;  // a common prefix is computed once for each history of masks
+  bool rules = true;     // likewise what is common to rows with different rules
+};
+
 struct EngineOptions {
-  // Upper bound of padded tokens in one batch; a single longer row still runs alone. 0: chosen for
-  // the device.
+  // Upper bound of the tokens that are computed side by side; a single longer row still runs alone.
+  // 0: chosen for the device.
   int64_t max_batch_tokens = 0;
   // Threads for CPU work inside one operation; 0 leaves libtorch's setting.
   int threads = 0;
   // Runs the dense reference attention in the place of the fused kernels. For tests: memory grows
   // with length squared.
   bool dense_attention = false;
+  Sharing sharing;
 };
 
 class Engine {

@@ -2,6 +2,7 @@
 
 #include "worker/engine/instrument.h"
 
+#include "ATen/ops/empty.h"
 #include "ATen/ops/stack.h"
 #include "ATen/ops/zeros.h"
 #include "worker/engine/measure/kernels.h"
@@ -12,53 +13,50 @@ namespace {
 
 constexpr unsigned kAllMeasurements = (1u << catalog::kMeasurementCount) - 1;
 
-// One tensor of all layers on the host: [layers, rows, heads]; layers without one count as zeros.
-at::Tensor StackBools(const std::vector<at::Tensor>& layers, int64_t rows, int64_t heads) {
-  at::Tensor zeros;
-  for (const at::Tensor& layer : layers) {
-    if (layer.defined()) zeros = at::zeros({rows, heads}, layer.options());
-  }
-  if (!zeros.defined()) return {};
-  std::vector<at::Tensor> all;
-  for (const at::Tensor& layer : layers) all.push_back(layer.defined() ? layer : zeros);
-  return at::stack(all).to(at::kCPU, at::kByte).contiguous();
-}
+at::Tensor ToHost(const at::Tensor& bools) { return bools.to(at::kCPU, at::kByte).contiguous(); }
 
 }  // namespace
 
 Instrument::Instrument(Transformer& model, std::span<const Rule> rules,
-                       std::span<const Row* const> rows, const Record& record)
-    : model_(model),
-      record_(record),
-      decider_(model.config(), rules, rows, model.device()),
-      rows_(static_cast<int64_t>(rows.size())),
-      masks_(static_cast<size_t>(model.config().layers)),
-      not_finite_(static_cast<size_t>(model.config().layers)) {}
-
-unsigned Instrument::Measurements(int layer) const {
-  return record_.measurements ? kAllMeasurements : decider_.Measurements(layer);
+                       std::span<const Row* const> rows, const struct Record& record)
+    : model_(model), record_(record), decider_(model.config(), rules, rows, model.device()) {
+  const int64_t layers = model.config().layers, heads = model.config().heads;
+  const auto count = static_cast<int64_t>(rows.size());
+  const at::TensorOptions bools = at::TensorOptions(at::kBool).device(model.device());
+  const at::TensorOptions floats = at::TensorOptions(at::kFloat).device(model.device());
+  masks_ = at::zeros({layers, count, heads}, bools);
+  not_finite_ = at::zeros({layers, count, heads}, bools);
+  if (record.measurements) {
+    recorded_ = at::empty({count, catalog::kMeasurementCount, layers, heads}, floats);
+  }
+  if (record.head_sums) {
+    rest_ = at::empty({count, layers, heads, model.config().head_dim}, floats);
+    first_ = at::empty(rest_.sizes(), floats);
+  }
 }
 
-AttentionExtras Instrument::Extras(int layer) const { return ExtrasFor(Measurements(layer)); }
+unsigned Instrument::Measurements(int layer, const Packing& packing) const {
+  return record_.measurements ? kAllMeasurements : decider_.Measurements(layer, packing.rows);
+}
 
-void Instrument::OnHeads(LayerHeads& heads) {
+AttentionExtras Instrument::Extras(int layer, const Packing& packing) const {
+  return ExtrasFor(Measurements(layer, packing));
+}
+
+at::Tensor Instrument::OnHeads(const LayerHeads& heads) {
   const MeasurementTensors measured = Measure(heads);
-  if (record_.measurements) recorded_.push_back(at::stack(measured, 1));
-  if (record_.head_sums) {
-    rest_.push_back(RowSumsWithoutFirst(heads.attended.z, *heads.packing));
-    first_.push_back(heads.attended.z.index_select(0, heads.packing->first_tokens).to(at::kFloat));
+  Record(heads, measured);
+  const Decision decision =
+      decider_.Decide(heads.layer, measured, heads.packing->rows, heads.packing->row_ids);
+  Check(heads, measured, decision);
+  if (decision.mask.defined()) {
+    masks_.select(0, heads.layer).index_copy_(0, heads.packing->row_ids, decision.mask);
   }
-  const Decision decision = decider_.Decide(heads.layer, measured);
-  Check(heads.layer, measured, decision);
-  if (!decision.mask.defined()) return;
-  masks_[static_cast<size_t>(heads.layer)] = decision.mask;
-  // Filled and not multiplied: a head that is not finite is zeroed too.
-  heads.attended.z.masked_fill_(
-      decision.mask.index_select(0, heads.packing->row_of_token).unsqueeze(-1), 0);
+  return decision.mask;
 }
 
 MeasurementTensors Instrument::Measure(const LayerHeads& heads) {
-  const unsigned measurements = Measurements(heads.layer);
+  const unsigned measurements = Measurements(heads.layer, *heads.packing);
   MeasurementTensors measured;
   if (measurements == 0) return measured;
   const at::Tensor gram = NeedsGram(measurements) ? model_.Gram(heads.layer) : at::Tensor();
@@ -70,16 +68,30 @@ MeasurementTensors Instrument::Measure(const LayerHeads& heads) {
   return measured;
 }
 
-void Instrument::Check(int layer, const MeasurementTensors& measured, const Decision& decision) {
-  at::Tensor& bad = not_finite_[static_cast<size_t>(layer)];
-  bad = decision.not_finite;
+void Instrument::Record(const LayerHeads& heads, const MeasurementTensors& measured) {
+  const Packing& packing = *heads.packing;
+  if (record_.measurements) {
+    recorded_.select(2, heads.layer).index_copy_(0, packing.row_ids, at::stack(measured, 1));
+  }
+  if (record_.head_sums) {
+    const at::Tensor& z = heads.attended.z;
+    rest_.select(1, heads.layer).index_copy_(0, packing.row_ids, RowSumsWithoutFirst(z, packing));
+    first_.select(1, heads.layer)
+        .index_copy_(0, packing.row_ids, z.index_select(0, packing.first_tokens).to(at::kFloat));
+  }
+}
+
+void Instrument::Check(const LayerHeads& heads, const MeasurementTensors& measured,
+                       const Decision& decision) {
+  at::Tensor bad = decision.not_finite;
   // What was only measured for a neighbour's rule says nothing about a row: its result would depend
   // on its batch.
-  if (!record_.measurements) return;
-  for (const at::Tensor& values : measured) {
-    const at::Tensor more = values.isfinite().logical_not_();
+  if (record_.measurements) {
+    const at::Tensor more = at::stack(measured).isfinite().logical_not_().any(0);
     bad = bad.defined() ? bad.logical_or(more) : more;
   }
+  if (!bad.defined()) return;
+  not_finite_.select(0, heads.layer).index_copy_(0, heads.packing->row_ids, bad);
 }
 
 void Instrument::Collect(std::span<RowResult* const> results) const {
@@ -89,10 +101,9 @@ void Instrument::Collect(std::span<RowResult* const> results) const {
 }
 
 void Instrument::CollectMeasurements(std::span<RowResult* const> results) const {
-  if (recorded_.empty()) return;
-  // [layers, rows, measurements, heads] -> [rows, measurements, layers, heads]
-  const at::Tensor all = at::stack(recorded_).permute({1, 2, 0, 3}).to(at::kCPU).contiguous();
-  const int64_t size = all.numel() / rows_;
+  if (!recorded_.defined()) return;
+  const at::Tensor all = recorded_.to(at::kCPU).contiguous();
+  const int64_t size = all.numel() / all.size(0);
   const float* values = all.const_data_ptr<float>();
   for (RowResult* result : results) {
     result->measurements.assign(values, values + size);
@@ -104,8 +115,7 @@ void Instrument::CollectMasks(std::span<RowResult* const> results) const {
   const int layers = model_.config().layers, heads = model_.config().heads;
   const size_t bits = static_cast<size_t>(layers) * static_cast<size_t>(heads);
   for (RowResult* result : results) result->mask.assign((bits + 7) / 8, 0);
-  const at::Tensor all = StackBools(masks_, rows_, heads);
-  if (!all.defined()) return;
+  const at::Tensor all = ToHost(masks_);
   const uint8_t* zeroed = all.const_data_ptr<uint8_t>();
   for (size_t layer = 0; layer < static_cast<size_t>(layers); ++layer) {
     for (RowResult* result : results) {
@@ -119,13 +129,12 @@ void Instrument::CollectMasks(std::span<RowResult* const> results) const {
 
 void Instrument::CollectFiniteness(std::span<RowResult* const> results) const {
   const int layers = model_.config().layers, heads = model_.config().heads;
-  const at::Tensor all = StackBools(not_finite_, rows_, heads);
-  if (!all.defined()) return;
+  const at::Tensor all = ToHost(not_finite_);
   const uint8_t* bad = all.const_data_ptr<uint8_t>();
   for (int layer = 0; layer < layers; ++layer) {
     for (RowResult* result : results) {
       for (int head = 0; head < heads; ++head, ++bad) {
-        if (*bad == 0 || !result->finite) continue;
+        if (*bad == 0 || result->non_finite_layer >= 0) continue;
         result->finite = false;
         result->non_finite_layer = layer;
         result->non_finite_head = head;
@@ -135,8 +144,7 @@ void Instrument::CollectFiniteness(std::span<RowResult* const> results) const {
 }
 
 BatchHeadSums Instrument::CollectHeadSums() const {
-  return {at::stack(rest_, 1).to(at::kCPU).contiguous(),
-          at::stack(first_, 1).to(at::kCPU).contiguous()};
+  return {rest_.to(at::kCPU).contiguous(), first_.to(at::kCPU).contiguous()};
 }
 
 }  // namespace headcount::engine

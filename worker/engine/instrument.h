@@ -1,8 +1,9 @@
-// What one batch of Engine::Run does in every layer: measure, decide, zero, and keep what is asked
-// for. Stands between attention and W_O as a LayerWatcher.
+// What one batch of Engine::Run does in every layer: measure, decide, and keep what is asked for.
+// Stands between attention and W_O as a LayerWatcher. Sees the rows of a batch piece by piece, in
+// any order of pieces, each layer of a row once.
 //
-// Everything stays on the device until Collect, so nothing waits for the accelerator between
-// layers. One thread; made once a batch. Throws libtorch's exceptions (see tensor/torch_guard.h).
+// Everything stays on the device until Collect. One thread; made once a batch. Throws libtorch's
+// exceptions (see tensor/torch_guard.h).
 
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "worker/engine/engine.h"
 #include "worker/engine/intervene/decider.h"
 #include "worker/engine/model/transformer.h"
+#include "worker/engine/walk.h"
 
 namespace headcount::engine {
 
@@ -27,10 +29,10 @@ class Instrument final : public LayerWatcher {
  public:
   // `rows` in the order of the batch. Both outlive the instrument.
   Instrument(Transformer& model, std::span<const Rule> rules, std::span<const Row* const> rows,
-             const Record& record);
+             const struct Record& record);
 
-  AttentionExtras Extras(int layer) const override;
-  void OnHeads(LayerHeads& heads) override;
+  AttentionExtras Extras(int layer, const Packing& packing) const override;
+  at::Tensor OnHeads(const LayerHeads& heads) override;
 
   // Fills measurements, mask and the finiteness of the batch's rows, results[i] for rows[i].
   void Collect(std::span<RowResult* const> results) const;
@@ -38,23 +40,23 @@ class Instrument final : public LayerWatcher {
   BatchHeadSums CollectHeadSums() const;
 
  private:
-  unsigned Measurements(int layer) const;
+  unsigned Measurements(int layer, const Packing& packing) const;
   MeasurementTensors Measure(const LayerHeads& heads);
-  void Check(int layer, const MeasurementTensors& measured, const Decision& decision);
+  void Record(const LayerHeads& heads, const MeasurementTensors& measured);
+  void Check(const LayerHeads& heads, const MeasurementTensors& measured, const Decision& decision);
   void CollectMeasurements(std::span<RowResult* const> results) const;
   void CollectMasks(std::span<RowResult* const> results) const;
   void CollectFiniteness(std::span<RowResult* const> results) const;
 
   Transformer& model_;
-  Record record_;
+  struct Record record_;
   Decider decider_;
-  int64_t rows_;
-  std::vector<at::Tensor> recorded_;  // a layer: [rows, measurements, heads]
-  std::vector<at::Tensor> masks_;  // a layer: [rows, heads] bool, undefined where nothing is zeroed
-  std::vector<at::Tensor>
-      not_finite_;                // a layer: [rows, heads] bool, undefined where nothing was taken
-  std::vector<at::Tensor> rest_;  // a layer: [rows, heads, head_dim]
-  std::vector<at::Tensor> first_;
+  // Of all rows of the batch; the last three are undefined unless recorded.
+  at::Tensor masks_;       // [layers, rows, heads] bool
+  at::Tensor not_finite_;  // [layers, rows, heads] bool
+  at::Tensor recorded_;    // [rows, measurements, layers, heads]
+  at::Tensor rest_;        // [rows, layers, heads, head_dim]
+  at::Tensor first_;
 };
 
 }  // namespace headcount::engine

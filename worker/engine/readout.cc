@@ -31,7 +31,7 @@ Targets ListTargets(std::span<const Row* const> rows) {
       targets.position.push_back(first + static_cast<int64_t>(i) % row->scored);
       targets.token.push_back(row->targets[i]);
     }
-    if (!row->targets.empty()) first += row->scored;
+    first += ScoredTokens(*row);
   }
   return targets;
 }
@@ -92,17 +92,6 @@ Scored ScoreAll(const Transformer& model, const at::Tensor& hidden, const Target
 }
 
 }  // namespace
-
-at::Tensor ScoredTokens(const Packing& packing, std::span<const Row* const> rows,
-                        c10::Device device) {
-  std::vector<int64_t> tokens;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r]->targets.empty()) continue;
-    const int64_t end = packing.begins[r] + packing.lengths[r];
-    for (int64_t i = end - rows[r]->scored; i < end; ++i) tokens.push_back(i);
-  }
-  return tokens.empty() ? at::Tensor() : ToDevice(tokens, device);
-}
 
 void ScoreContinuations(const Transformer& model, const at::Tensor& hidden,
                         std::span<const Row* const> rows, std::span<RowResult* const> results) {

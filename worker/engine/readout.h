@@ -1,5 +1,5 @@
-// Log-likelihoods of continuations, from hidden states at the scored positions alone. Called once a
-// batch.
+// Log-likelihoods of continuations, from hidden states at the scored positions alone. Called for
+// the rows that have come through the last layer together.
 //
 // Throws libtorch's exceptions (see tensor/torch_guard.h). One thread at a time.
 
@@ -15,13 +15,11 @@
 
 namespace headcount::engine {
 
-// The token indices of the batch at which something is scored, row after row; undefined when there
-// is none.
-at::Tensor ScoredTokens(const Packing& packing, std::span<const Row* const> rows,
-                        c10::Device device);
+// Positions of a row at which something is scored; 0 when it has no continuations.
+inline int ScoredTokens(const Row& row) { return row.targets.empty() ? 0 : row.scored; }
 
 // Fills log_likelihoods and greedy, and finite where a log-likelihood is not. `hidden` [scored
-// tokens, hidden] is what Transformer::Forward returned for ScoredTokens.
+// tokens, hidden] holds the states of the rows' last ScoredTokens, row after row.
 void ScoreContinuations(const Transformer& model, const at::Tensor& hidden,
                         std::span<const Row* const> rows, std::span<RowResult* const> results);
 

@@ -10,6 +10,7 @@
 #include "c10/core/InferenceMode.h"
 #include "worker/engine/measure/row_reduce.h"
 #include "worker/engine/model/transformer.h"
+#include "worker/engine/walk.h"
 
 namespace headcount::engine {
 namespace {
@@ -22,8 +23,8 @@ void Raise(double& worst, const at::Tensor& difference) {
 
 class TakeEverything final : public LayerWatcher {
  public:
-  AttentionExtras Extras(int) const override { return {true, true}; }
-  void OnHeads(LayerHeads&) override {}
+  AttentionExtras Extras(int, const Packing&) const override { return {true, true}; }
+  at::Tensor OnHeads(const LayerHeads&) override { return {}; }
 };
 
 }  // namespace
@@ -59,10 +60,31 @@ AttentionDifferences CompareAttention(const std::string& directory, c10::ScalarT
                     std::make_unique<ComparingAttention>(differences), cpu);
   TakeEverything watcher;
   for (const std::vector<int32_t>& prompt : prompts) {
-    // Two equal rows and a shorter one: blocks of more than one row are covered too.
-    const std::span<const int32_t> whole = prompt;
-    const std::span<const int32_t> rows[] = {whole.first(prompt.size() / 2 + 1), whole, whole};
-    model.Forward(Pack({}, rows, cpu), {}, &watcher);
+    const auto length = static_cast<int64_t>(prompt.size());
+    const int64_t trunk = length / 3;
+    // Two equal rows and a shorter one: blocks of more than one row are covered too. Then two
+    // branches after a trunk.
+    Layout layout;
+    layout.branches = {{length / 2 + 1, Layout::kNoTrunk, {0}},
+                       {length, Layout::kNoTrunk, {1}},
+                       {length, Layout::kNoTrunk, {2}}};
+    if (trunk > 0) {
+      layout.trunks = {trunk};
+      layout.branches.push_back({length - trunk, 0, {3}});
+      layout.branches.push_back({1, 0, {4}});
+    }
+    std::vector<int32_t> tokens;
+    const auto add = [&](int64_t begin, int64_t count) {
+      tokens.insert(tokens.end(), prompt.begin() + begin, prompt.begin() + begin + count);
+    };
+    for (int64_t t : layout.trunks) add(0, t);
+    for (const Layout::Branch& branch : layout.branches) {
+      add(branch.trunk == Layout::kNoTrunk ? 0 : trunk, branch.length);
+    }
+    const std::vector<int> wanted(5, 0);
+    const CancelFlag cancel = false;
+    const WalkInput input{layout, tokens, wanted, 1 << 20};
+    if (!Walk(model, input, &watcher, cancel, {}).ok()) std::abort();
   }
   return differences;
 }

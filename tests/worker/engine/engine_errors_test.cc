@@ -278,7 +278,7 @@ TEST_F(BadUnit, ACancelStopsBetweenBatches) {
   auto engine = LoadOrDie(TinyModel("tiny-llama"), DType::kFloat32, {.max_batch_tokens = 4});
   CancelFlag cancel = false;
   Cancelling observer(cancel);
-  const Unit unit = MakeUnit({tokens_, tokens_, tokens_}, {Rule{}}, false);
+  const Unit unit = MakeUnit({{1, 2, 3, 4}, {2, 3, 4, 5}, {3, 4, 5, 6}}, {Rule{}}, false);
   EXPECT_EQ(engine->Run(unit, cancel, &observer).status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(observer.batches, 1);
 }

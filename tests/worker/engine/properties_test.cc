@@ -97,7 +97,8 @@ TEST_P(Properties, ASmallerTokenBudgetGivesTheSame) {
   }
   EXPECT_EQ(small.tokens, large.tokens);
   EXPECT_EQ(small.tokens, 5 * (2 + 5 + 17 + 40 + 127 + 300));
-  EXPECT_EQ(small.padding_tokens, 0);
+  EXPECT_LE(large.computed_tokens, small.computed_tokens);
+  EXPECT_LE(small.computed_tokens, small.tokens);
   EXPECT_EQ(small.oom_backoffs, 0);
 }
 

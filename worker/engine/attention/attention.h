@@ -1,5 +1,5 @@
-// Causal attention over a batch, with what its weights say, behind one interface with two
-// implementations.
+// Causal attention over a batch, branches after their trunks, with what its weights say, behind one
+// interface with two implementations.
 //
 // Flash runs libtorch's fused kernels: time and memory as they are for attention alone, and one
 // more call for the entropy; nothing of size length x length. Dense is the definition, written out:
@@ -30,8 +30,8 @@ struct AttentionExtras {
   bool entropy = false;
 };
 
-// With P the weights of a query head over the keys up to the query token itself, in float32
-// arithmetic:
+// With P the weights of a query head over the keys of the input up to the query token itself (its
+// trunk's first), in float32 arithmetic:
 struct AttentionOutput {
   at::Tensor z;             // [tokens, heads, head_dim], P v, of the model's type, contiguous
   at::Tensor first_weight;  // [tokens, heads] float32, P_i0

@@ -14,24 +14,35 @@
 namespace headcount::engine {
 namespace {
 
+// Tokens [begin, begin + length), of a trunk, or of a branch with the tokens of its trunk.
+struct Range {
+  int64_t begin = 0;
+  int64_t length = 0;
+};
+
 class DenseAttention final : public Attention {
  public:
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override {
-    const int64_t group = input.q.size(1) / input.k.size(1);
+    const Layout& layout = input.packing->layout;
+    const std::vector<int64_t>& begins = input.packing->begins;
+    std::vector<AttentionOutput> parts;
+    for (size_t t = 0; t < layout.trunks.size(); ++t) {
+      parts.push_back(One(input, {}, {begins[t], layout.trunks[t]}));
+    }
+    for (size_t b = 0; b < layout.branches.size(); ++b) {
+      const Layout::Branch& branch = layout.branches[b];
+      Range trunk;
+      if (branch.trunk != Layout::kNoTrunk) {
+        const auto t = static_cast<size_t>(branch.trunk);
+        trunk = {begins[t], layout.trunks[t]};
+      }
+      parts.push_back(One(input, trunk, {begins[layout.trunks.size() + b], branch.length}));
+    }
     std::vector<at::Tensor> z, first_weight, entropy;
-    for (const RowBlock& block : input.packing->blocks) {
-      const at::Tensor q = block.Of(input.q).transpose(1, 2).to(at::kFloat);
-      const at::Tensor k = Repeat(block.Of(input.k), group);
-      const at::Tensor v = Repeat(block.Of(input.v), group);
-      const at::Tensor hidden =  // keys after the query
-          at::ones({block.length, block.length}, q.options().dtype(at::kBool)).triu_(1);
-      const at::Tensor p = at::matmul(q, k.transpose(-2, -1))
-                               .mul_(input.scale)
-                               .masked_fill_(hidden, -std::numeric_limits<float>::infinity())
-                               .softmax(-1);  // [rows, heads, length, length]
-      z.push_back(at::matmul(p, v).transpose(1, 2).flatten(0, 1).to(input.q.scalar_type()));
-      first_weight.push_back(p.select(-1, 0).transpose(1, 2).flatten(0, 1));
-      entropy.push_back(at::xlogy(p, p).sum(-1).neg_().transpose(1, 2).flatten(0, 1));
+    for (const AttentionOutput& part : parts) {
+      z.push_back(part.z);
+      first_weight.push_back(part.first_weight);
+      entropy.push_back(part.entropy);
     }
     AttentionOutput out;
     out.z = at::cat(z).contiguous();
@@ -41,9 +52,28 @@ class DenseAttention final : public Attention {
   }
 
  private:
-  // [rows, length, kv_heads, head_dim] -> [rows, heads, length, head_dim] float32.
-  static at::Tensor Repeat(const at::Tensor& x, int64_t group) {
-    return x.transpose(1, 2).to(at::kFloat).repeat_interleave(group, 1);
+  static AttentionOutput One(const AttentionInput& input, Range trunk, Range own) {
+    const int64_t group = input.q.size(1) / input.k.size(1);
+    const at::Tensor q = input.q.narrow(0, own.begin, own.length).transpose(0, 1).to(at::kFloat);
+    const at::Tensor k = Keys(input.k, trunk, own, group);
+    const at::Tensor v = Keys(input.v, trunk, own, group);
+    const at::Tensor hidden =  // keys after the query
+        at::ones({own.length, trunk.length + own.length}, q.options().dtype(at::kBool))
+            .triu_(trunk.length + 1);
+    const at::Tensor p = at::matmul(q, k.transpose(-2, -1))
+                             .mul_(input.scale)
+                             .masked_fill_(hidden, -std::numeric_limits<float>::infinity())
+                             .softmax(-1);  // [heads, own tokens, all tokens]
+    return {at::matmul(p, v).transpose(0, 1).to(input.q.scalar_type()), p.select(-1, 0).t(),
+            at::xlogy(p, p).sum(-1).neg_().t()};
+  }
+
+  // Of all tokens of an input, for each query head: [heads, tokens, head_dim] float32.
+  static at::Tensor Keys(const at::Tensor& x, Range trunk, Range own, int64_t group) {
+    return at::cat({x.narrow(0, trunk.begin, trunk.length), x.narrow(0, own.begin, own.length)})
+        .transpose(0, 1)
+        .to(at::kFloat)
+        .repeat_interleave(group, 0);
   }
 };
 

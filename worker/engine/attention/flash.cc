@@ -3,85 +3,145 @@
 //   P_i0 = exp(s q_i.k_0 - lse_i)
 //   entropy_i = -sum_j P_ij ln P_ij = lse_i - sum_j P_ij s q_i.k_j = lse_i - s q_i.(P K)_i
 // and P K is the same kernel with K in the place of V.
+//
+// A branch sees its trunk's keys and its own. Each part is a call of its own, the trunk's with the
+// tokens of all its branches as one block of queries: no key is copied. With lse_t and lse_o of the
+// two parts, the weights on the trunk sum to w = sigmoid(lse_t - lse_o), so
+//   P v = w (P_t v) + (1 - w) (P_o v)   and   lse = ln(exp lse_t + exp lse_o).
 
 #include <vector>
 
-#include "ATen/ops/cat.h"
+#include "ATen/ops/empty.h"
+#include "ATen/ops/lerp.h"
+#include "ATen/ops/logaddexp.h"
 #include "ATen/ops/matmul.h"
 #include "ATen/ops/mul.h"
+#include "ATen/ops/sigmoid.h"
 #include "worker/engine/attention/attention.h"
 #include "worker/engine/attention/fused_kernel.h"
 
 namespace headcount::engine {
 namespace {
 
-// [rows, length, heads, head_dim] <-> [rows, heads, length, head_dim], and the same for [rows,
-// length, heads].
+// [segments, length, heads, head_dim] <-> [segments, heads, length, head_dim], and the same for
+// [segments, length, heads].
 at::Tensor SwapTokensAndHeads(const at::Tensor& x) { return x.transpose(1, 2); }
 
-// s q_i.k_0 for all query tokens of a block: [rows, length, heads] float32. q and k as the kernels
-// take them, float32.
-at::Tensor FirstLogits(const at::Tensor& q, const at::Tensor& k, double scale) {
-  const int64_t rows = q.size(0), heads = q.size(1), kv_heads = k.size(1), dim = q.size(3);
-  const at::Tensor first = k.select(2, 0)  // [rows, kv_heads, head_dim]
-                               .unsqueeze(2)
-                               .expand({rows, kv_heads, heads / kv_heads, dim})
-                               .reshape({rows, heads, dim, 1});
-  return at::matmul(q, first).squeeze(-1).mul_(scale).transpose(1, 2);
+struct Attended {
+  at::Tensor value;        // [tokens, heads, head_dim], of the inputs' type, contiguous
+  at::Tensor log_sum_exp;  // [tokens, heads] float32
+};
+
+// q over [segments, length, heads, head_dim], k and v likewise with KV heads.
+Attended Call(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+              Visible visible) {
+  const FusedResult result = FusedAttention(SwapTokensAndHeads(q), SwapTokensAndHeads(k),
+                                            SwapTokensAndHeads(v), scale, visible);
+  return {SwapTokensAndHeads(result.output).contiguous().flatten(0, 1),
+          SwapTokensAndHeads(result.log_sum_exp).flatten(0, 1)};
+}
+
+// What every segment's tokens see of the segment itself.
+Attended WithinSegments(const Packing& packing, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, double scale) {
+  const auto one = [&](const SegmentBlock& block) {
+    return Call(block.Of(q), block.Of(k), block.Of(v), scale, Visible::kUpToItself);
+  };
+  if (packing.blocks.size() == 1) return one(packing.blocks[0]);
+  Attended all{at::empty(q.sizes(), q.options()),
+               at::empty({q.size(0), q.size(1)}, q.options().dtype(at::kFloat))};
+  for (const SegmentBlock& block : packing.blocks) {
+    const Attended part = one(block);
+    all.value.narrow(0, block.begin, block.tokens()).copy_(part.value);
+    all.log_sum_exp.narrow(0, block.begin, block.tokens()).copy_(part.log_sum_exp);
+  }
+  return all;
+}
+
+// Adds what the branches of a trunk see of it.
+void AddTrunk(const TrunkBlock& block, const at::Tensor& q, const at::Tensor& k,
+              const at::Tensor& v, double scale, Attended& all) {
+  const auto trunk = [&](const at::Tensor& x) {
+    return x.narrow(0, block.trunk, block.trunk_tokens).unsqueeze(0);
+  };
+  const Attended part = Call(q.narrow(0, block.begin, block.tokens).unsqueeze(0), trunk(k),
+                             trunk(v), scale, Visible::kAll);
+  at::Tensor value = all.value.narrow(0, block.begin, block.tokens);
+  at::Tensor lse = all.log_sum_exp.narrow(0, block.begin, block.tokens);
+  const at::Tensor weight = part.log_sum_exp.sub(lse).sigmoid_().unsqueeze(-1);
+  if (value.scalar_type() == at::kFloat) {
+    value.lerp_(part.value, weight);
+  } else {
+    value.copy_(at::lerp(value.to(at::kFloat), part.value.to(at::kFloat), weight));
+  }
+  at::logaddexp_out(lse, lse, part.log_sum_exp);
+}
+
+Attended Attend(const Packing& packing, const at::Tensor& q, const at::Tensor& k,
+                const at::Tensor& v, double scale) {
+  Attended all = WithinSegments(packing, q, k, v, scale);
+  for (const TrunkBlock& block : packing.trunks) AddTrunk(block, q, k, v, scale, all);
+  return all;
+}
+
+// Tokens at position 0 have one visible key: exactly `value`, not rounding noise.
+void SetAtFirst(const Packing& packing, const at::Tensor& values, double value) {
+  for (const SegmentBlock& block : packing.blocks) {
+    if (block.starts_input) block.Of(values).select(1, 0).fill_(value);
+  }
+}
+
+// s q_i.k_0 of the queries [segments, length, heads, head_dim] and the keys at position 0
+// [segments, kv_heads, head_dim]: [segments * length, heads]. All float32.
+at::Tensor LogitsOfFirst(const at::Tensor& q, const at::Tensor& first, double scale) {
+  const int64_t segments = q.size(0), heads = q.size(2), kv_heads = first.size(1), dim = q.size(3);
+  const at::Tensor key = first.unsqueeze(2)
+                             .expand({segments, kv_heads, heads / kv_heads, dim})
+                             .reshape({segments, heads, dim, 1});
+  return at::matmul(SwapTokensAndHeads(q), key)
+      .squeeze(-1)
+      .mul_(scale)
+      .transpose(1, 2)
+      .flatten(0, 1);
+}
+
+at::Tensor FirstWeight(const Packing& packing, const at::Tensor& q, const at::Tensor& k,
+                       double scale, const at::Tensor& log_sum_exp) {
+  const at::Tensor weight = at::empty(log_sum_exp.sizes(), log_sum_exp.options());
+  for (const SegmentBlock& block : packing.blocks) {
+    if (!block.starts_input) continue;
+    weight.narrow(0, block.begin, block.tokens())
+        .copy_(LogitsOfFirst(block.Of(q), block.Of(k).select(1, 0), scale));
+  }
+  for (const TrunkBlock& block : packing.trunks) {
+    weight.narrow(0, block.begin, block.tokens)
+        .copy_(LogitsOfFirst(q.narrow(0, block.begin, block.tokens).unsqueeze(0),
+                             k.narrow(0, block.trunk, 1), scale));
+  }
+  weight.sub_(log_sum_exp).exp_();
+  SetAtFirst(packing, weight, 1);
+  return weight;
 }
 
 class FlashAttention final : public Attention {
  public:
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override {
-    std::vector<at::Tensor> z, first_weight, entropy;
-    for (const RowBlock& block : input.packing->blocks) {
-      const BlockOutput out = One(block, input, extras);
-      z.push_back(out.z);
-      if (extras.first_weight) first_weight.push_back(out.first_weight);
-      if (extras.entropy) entropy.push_back(out.entropy);
-    }
-    return {Join(z), Join(first_weight), Join(entropy)};
-  }
-
- private:
-  using BlockOutput = AttentionOutput;
-
-  // Undefined where nothing was asked for; no copy for a batch of one block.
-  static at::Tensor Join(const std::vector<at::Tensor>& parts) {
-    if (parts.empty()) return {};
-    return parts.size() == 1 ? parts[0] : at::cat(parts);
-  }
-
-  static BlockOutput One(const RowBlock& block, const AttentionInput& input,
-                         AttentionExtras extras) {
-    const at::Tensor q = SwapTokensAndHeads(block.Of(input.q));
-    const at::Tensor k = SwapTokensAndHeads(block.Of(input.k));
-    const at::Tensor v = SwapTokensAndHeads(block.Of(input.v));
-    const FusedResult attended = FusedCausalAttention(q, k, v, input.scale);
-    BlockOutput out;
-    out.z = SwapTokensAndHeads(attended.output).contiguous().flatten(0, 1);
+    const Packing& packing = *input.packing;
+    const Attended attended = Attend(packing, input.q, input.k, input.v, input.scale);
+    AttentionOutput out;
+    out.z = attended.value;
     if (!extras.first_weight && !extras.entropy) return out;
 
-    const at::Tensor q32 = q.to(at::kFloat);
-    const at::Tensor k32 = k.to(at::kFloat);
+    const at::Tensor q = input.q.to(at::kFloat), k = input.k.to(at::kFloat);
     if (extras.first_weight) {
-      const at::Tensor weight =
-          FirstLogits(q32, k32, input.scale).sub(SwapTokensAndHeads(attended.log_sum_exp)).exp_();
-      weight.select(1, 0).fill_(
-          1);  // one visible key: exactly 1, and entropy 0, not rounding noise
-      out.first_weight = weight.flatten(0, 1);
+      out.first_weight = FirstWeight(packing, q, k, input.scale, attended.log_sum_exp);
     }
     if (extras.entropy) {
       // Keys can be large (norms of hundreds): a 16-bit P K is off by tenths of nats, so this call
       // is float32.
-      const FusedResult keys = FusedCausalAttention(q32, k32, k32, input.scale);
-      const at::Tensor mean_logit =
-          at::mul(SwapTokensAndHeads(q32), SwapTokensAndHeads(keys.output))
-              .sum(-1)
-              .mul_(input.scale);
-      const at::Tensor entropy = SwapTokensAndHeads(keys.log_sum_exp).sub(mean_logit);
-      entropy.select(1, 0).zero_();
-      out.entropy = entropy.flatten(0, 1);
+      const Attended keys = Attend(packing, q, k, k, input.scale);
+      out.entropy = keys.log_sum_exp.sub(at::mul(q, keys.value).sum(-1), input.scale);
+      SetAtFirst(packing, out.entropy, 0);
     }
     return out;
   }

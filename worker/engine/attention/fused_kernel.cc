@@ -15,11 +15,11 @@ namespace headcount::engine {
 namespace {
 
 constexpr double kNoDropout = 0.0;
-constexpr bool kCausal = true;
 
 // The CPU kernel reads each KV head for its whole group by itself.
-FusedResult OnCpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
-  auto [output, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal,
+FusedResult OnCpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
+                  bool causal) {
+  auto [output, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, causal,
                                                                        std::nullopt, scale);
   // It answers a query that is not a number with zeros, which would hide the damage: put it back.
   const at::Tensor nan = q.sum(-1).isnan();  // [rows, heads, length]
@@ -32,7 +32,7 @@ FusedResult OnCpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 }
 
 FusedResult OnAccelerator(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                          double scale) {
+                          double scale, bool causal) {
   const int64_t group = q.size(1) / k.size(1);
   const at::Tensor keys = group == 1 ? k : k.repeat_interleave(group, 1);
   const at::Tensor values = group == 1 ? v : v.repeat_interleave(group, 1);
@@ -40,19 +40,20 @@ FusedResult OnAccelerator(const at::Tensor& q, const at::Tensor& k, const at::Te
     // Flash kernels there are 16 bit only. This one pads its log-sum-exp to a multiple of 32
     // queries.
     const auto result = at::_scaled_dot_product_efficient_attention(
-        q, keys, values, std::nullopt, /*compute_log_sumexp=*/true, kNoDropout, kCausal, scale);
+        q, keys, values, std::nullopt, /*compute_log_sumexp=*/true, kNoDropout, causal, scale);
     return {std::get<0>(result), std::get<1>(result).narrow(-1, 0, q.size(2))};
   }
-  const auto result = at::_scaled_dot_product_flash_attention(q, keys, values, kNoDropout, kCausal,
+  const auto result = at::_scaled_dot_product_flash_attention(q, keys, values, kNoDropout, causal,
                                                               /*return_debug_mask=*/false, scale);
   return {std::get<0>(result), std::get<1>(result).narrow(-1, 0, q.size(2))};
 }
 
 }  // namespace
 
-FusedResult FusedCausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 double scale) {
-  return q.is_cpu() ? OnCpu(q, k, v, scale) : OnAccelerator(q, k, v, scale);
+FusedResult FusedAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale, Visible visible) {
+  const bool causal = visible == Visible::kUpToItself;
+  return q.is_cpu() ? OnCpu(q, k, v, scale, causal) : OnAccelerator(q, k, v, scale, causal);
 }
 
 }  // namespace headcount::engine

@@ -1,4 +1,4 @@
-// libtorch's fused causal attention kernels, one call for every device and type. Called by flash.cc
+// libtorch's fused attention kernels, one call for every device and type. Called by flash.cc
 // alone. Throws libtorch's exceptions (see torch_guard.h).
 
 #pragma once
@@ -12,9 +12,15 @@ struct FusedResult {
   at::Tensor log_sum_exp;  // [rows, heads, length] float32, natural logarithm, of the scaled logits
 };
 
-// q [rows, heads, length, head_dim], k and v [rows, kv_heads, length, head_dim], strided views
+// Which keys a query sees.
+enum class Visible {
+  kUpToItself,  // as many keys as queries
+  kAll,
+};
+
+// q [rows, heads, length, head_dim], k and v [rows, kv_heads, keys, head_dim], strided views
 // allowed.
-FusedResult FusedCausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 double scale);
+FusedResult FusedAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale, Visible visible);
 
 }  // namespace headcount::engine

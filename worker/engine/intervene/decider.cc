@@ -14,7 +14,7 @@
 namespace headcount::engine {
 namespace {
 
-bool Acts(const Rule& rule, int layer) {
+bool RuleActs(const Rule& rule, int layer) {
   return rule.layers.empty() || rule.layers[static_cast<size_t>(layer)] != 0;
 }
 
@@ -37,6 +37,7 @@ Decider::Decider(const catalog::ModelConfig& config, std::span<const Rule> rules
                  std::span<const Row* const> rows, c10::Device device)
     : layers_(config.layers),
       heads_(config.heads),
+      rows_(rows.size()),
       device_(device),
       fixed_layers_(static_cast<size_t>(config.layers)) {
   AddFixed(rules, rows);
@@ -58,11 +59,11 @@ void Decider::AddFixed(std::span<const Rule> rules, std::span<const Row* const> 
     const Rule& rule = rules[static_cast<size_t>(rows[row]->rule)];
     if (rule.select == Rule::Select::kFixedHeads) {
       for (const Head& head : rule.heads) {
-        if (Acts(rule, head.layer)) set(head.layer, row, head.head);
+        if (RuleActs(rule, head.layer)) set(head.layer, row, head.head);
       }
     } else if (rule.select == Rule::Select::kRandom) {
       for (int layer = 0; layer < layers_; ++layer) {
-        if (!Acts(rule, layer)) continue;
+        if (!RuleActs(rule, layer)) continue;
         for (int head = 0; head < heads_; ++head) {
           if (RandomDraw(rows[row]->random_key, layer, head) < rule.probability) {
             set(layer, row, head);
@@ -93,8 +94,7 @@ void Decider::AddGroups(std::span<const Rule> rules, std::span<const Row* const>
   const auto count = static_cast<int64_t>(rows.size());
   for (const Members& members : all) {
     Group group{members.score, members.select};
-    group.layers.resize(static_cast<size_t>(layers_));
-    std::vector<uint8_t> acts(static_cast<size_t>(layers_) * rows.size());
+    group.acts_host.resize(static_cast<size_t>(layers_) * rows.size());
     std::vector<float> thresholds(rows.size());
     std::vector<int64_t> counts(rows.size());
     for (size_t row : members.rows) {
@@ -102,12 +102,11 @@ void Decider::AddGroups(std::span<const Rule> rules, std::span<const Row* const>
       thresholds[row] = rule.threshold;
       counts[row] = rule.top_k;
       for (int layer = 0; layer < layers_; ++layer) {
-        if (!Acts(rule, layer)) continue;
-        acts[static_cast<size_t>(layer) * rows.size() + row] = 1;
-        group.layers[static_cast<size_t>(layer)] = 1;
+        if (!RuleActs(rule, layer)) continue;
+        group.acts_host[static_cast<size_t>(layer) * rows.size() + row] = 1;
       }
     }
-    group.acts = ToBool(acts, {layers_, count, 1}, device_);
+    group.acts = ToBool(group.acts_host, {layers_, count, 1}, device_);
     group.limit = members.select == Rule::Select::kThreshold
                       ? at::from_blob(thresholds.data(), {count, 1}, at::kFloat).clone()
                       : at::from_blob(counts.data(), {count, 1}, at::kLong).clone();
@@ -116,30 +115,37 @@ void Decider::AddGroups(std::span<const Rule> rules, std::span<const Row* const>
   }
 }
 
-unsigned Decider::Measurements(int layer) const {
+bool Decider::Acts(const Group& group, int layer, std::span<const int> rows) const {
+  const uint8_t* acts = group.acts_host.data() + static_cast<size_t>(layer) * rows_;
+  return std::any_of(rows.begin(), rows.end(), [acts](int row) { return acts[row] != 0; });
+}
+
+unsigned Decider::Measurements(int layer, std::span<const int> rows) const {
   unsigned measurements = 0;
   for (const Group& group : groups_) {
-    if (group.layers[static_cast<size_t>(layer)] != 0) {
-      measurements |= group.score->expression.measurements();
-    }
+    if (Acts(group, layer, rows)) measurements |= group.score->expression.measurements();
   }
   return measurements;
 }
 
-Decision Decider::Decide(int layer, const MeasurementTensors& measurements) const {
+Decision Decider::Decide(int layer, const MeasurementTensors& measurements,
+                         std::span<const int> rows, const at::Tensor& row_ids) const {
   Decision decision;
-  if (fixed_layers_[static_cast<size_t>(layer)] != 0) decision.mask = fixed_.select(0, layer);
+  if (fixed_layers_[static_cast<size_t>(layer)] != 0) {
+    decision.mask = fixed_.select(0, layer).index_select(0, row_ids);
+  }
   for (const Group& group : groups_) {
-    if (group.layers[static_cast<size_t>(layer)] == 0) continue;
+    if (!Acts(group, layer, rows)) continue;
     const at::Tensor scores = EvaluateScore(group.score->expression, measurements);
-    const at::Tensor acts = group.acts.select(0, layer);
+    const at::Tensor acts = group.acts.select(0, layer).index_select(0, row_ids);
+    const at::Tensor limit = group.limit.index_select(0, row_ids);
     at::Tensor inactive;  // comparisons are strict, and false for NaN
     if (group.select == Rule::Select::kTopK) {
-      inactive = MostInactive(scores, group.limit, group.score->inactive);
+      inactive = MostInactive(scores, limit, group.score->inactive);
     } else if (group.score->inactive == catalog::Inactive::kBelow) {
-      inactive = scores.lt(group.limit);
+      inactive = scores.lt(limit);
     } else {
-      inactive = scores.gt(group.limit);
+      inactive = scores.gt(limit);
     }
     OrInto(decision.mask, inactive.logical_and(acts));
     OrInto(decision.not_finite, scores.isfinite().logical_not().logical_and(acts));

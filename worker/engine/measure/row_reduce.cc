@@ -6,24 +6,41 @@
 
 #include "ATen/ops/cat.h"
 #include "ATen/ops/linalg_vector_norm.h"
+#include "ATen/ops/zeros_like.h"
 
 namespace headcount::engine {
+namespace {
+
+// Sums of the segments of each block -> sums of rows, their trunk's included.
+at::Tensor ToRows(std::vector<at::Tensor>& sums, const Packing& packing) {
+  if (packing.trunks.empty()) {
+    return (sums.size() == 1 ? sums[0] : at::cat(sums)).index_select(0, packing.branch_of_row);
+  }
+  at::Tensor nothing = at::zeros_like(sums[0].narrow(0, 0, 1));  // for rows without a trunk
+  sums.push_back(nothing);
+  const at::Tensor all = at::cat(sums);
+  return all.index_select(0, packing.branch_of_row).add_(all.index_select(0, packing.trunk_of_row));
+}
+
+}  // namespace
 
 at::Tensor RowMeans(const at::Tensor& values, const Packing& packing) {
-  std::vector<at::Tensor> means;
-  for (const RowBlock& block : packing.blocks) {
-    means.push_back(block.Of(values).mean(1, /*keepdim=*/false, at::kFloat));
+  std::vector<at::Tensor> sums;
+  for (const SegmentBlock& block : packing.blocks) {
+    sums.push_back(block.Of(values).sum(1, /*keepdim=*/false, at::kFloat));
   }
-  return means.size() == 1 ? means[0] : at::cat(means);
+  return ToRows(sums, packing).div_(packing.row_lengths);
 }
 
 at::Tensor RowSumsWithoutFirst(const at::Tensor& values, const Packing& packing) {
   std::vector<at::Tensor> sums;
-  for (const RowBlock& block : packing.blocks) {
-    sums.push_back(
-        block.Of(values).narrow(1, 1, block.length - 1).sum(1, /*keepdim=*/false, at::kFloat));
+  for (const SegmentBlock& block : packing.blocks) {
+    const int64_t skipped = block.starts_input ? 1 : 0;
+    sums.push_back(block.Of(values)
+                       .narrow(1, skipped, block.length - skipped)
+                       .sum(1, /*keepdim=*/false, at::kFloat));
   }
-  return sums.size() == 1 ? sums[0] : at::cat(sums);
+  return ToRows(sums, packing);
 }
 
 at::Tensor Norms(const at::Tensor& values) {

@@ -8,11 +8,11 @@
 
 namespace headcount::engine {
 
-// Means over each row's tokens: [tokens, n] -> [rows, n] float32. Rows never mix, so a row that is
-// not finite stays alone.
+// Means over the tokens of each row's input: [tokens, n] -> [rows, n] float32. A trunk's tokens are
+// summed once for all its rows. Histories never mix, so a row that is not finite stays alone.
 at::Tensor RowMeans(const at::Tensor& values, const Packing& packing);
 
-// Sums over each row's tokens but the first: [tokens, ...] -> [rows, ...] float32.
+// Sums over the tokens of each row's input but the first: [tokens, ...] -> [rows, ...] float32.
 at::Tensor RowSumsWithoutFirst(const at::Tensor& values, const Packing& packing);
 
 // Norms over the last dimension, accumulated in float32.

@@ -9,6 +9,7 @@
 #include "ATen/ops/bmm.h"
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
+#include "ATen/ops/from_blob.h"
 #include "ATen/ops/linear.h"
 #include "ATen/ops/silu.h"
 #include "worker/engine/model/norm.h"
@@ -85,7 +86,8 @@ at::Tensor Transformer::Mlp(const LayerWeights& layer, const at::Tensor& x) cons
   return out;
 }
 
-void Transformer::Finish(const LayerWeights& layer, const at::Tensor& z, at::Tensor& x) const {
+void Transformer::Finish(int index, const at::Tensor& z, at::Tensor& x) const {
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const double eps = config_.rms_norm_eps;
   const at::Tensor attended = ProjectHeads(layer, z);
   if (config_.family->norm_placement == NormPlacement::kBefore) {
@@ -97,27 +99,23 @@ void Transformer::Finish(const LayerWeights& layer, const at::Tensor& z, at::Ten
   }
 }
 
-at::Tensor Transformer::Forward(const Packing& packing, const at::Tensor& wanted,
-                                LayerWatcher* watcher) {
+at::Tensor Transformer::Embed(std::span<const int32_t> token_ids) const {
+  const at::Tensor ids = at::from_blob(const_cast<int32_t*>(token_ids.data()),
+                                       {static_cast<int64_t>(token_ids.size())}, at::kInt)
+                             .to(device_, at::kLong);
+  return weights_.embedding.index_select(0, ids);
+}
+
+RotaryTable Transformer::Rotary(const Packing& packing) {
   const int64_t longest = *std::max_element(packing.lengths.begin(), packing.lengths.end());
-  const RotaryTable table = rope_.At(packing.positions, longest);
-  at::Tensor x = weights_.embedding.index_select(0, packing.token_ids);
-  for (int l = 0; l < config_.layers; ++l) {
-    const LayerWeights& layer = weights_.layers[static_cast<size_t>(l)];
-    const AttentionInput input = Project(layer, x, table, packing);
-    const AttentionExtras extras = watcher == nullptr ? AttentionExtras{} : watcher->Extras(l);
-    LayerHeads heads{l, &packing, input.v, attention_->Run(input, extras)};
-    if (watcher != nullptr) watcher->OnHeads(heads);
-    if (l + 1 < config_.layers) {
-      Finish(layer, heads.attended.z, x);
-    } else {
-      // After the last attention tokens do not meet any more: only the wanted ones go on.
-      if (!wanted.defined()) return {};
-      x = x.index_select(0, wanted);
-      Finish(layer, heads.attended.z.index_select(0, wanted), x);
-    }
-  }
-  return x;
+  return rope_.At(packing.positions, longest);
+}
+
+LayerHeads Transformer::Attend(int layer, const at::Tensor& x, const Packing& packing,
+                               const RotaryTable& rotary, AttentionExtras extras) const {
+  const AttentionInput input =
+      Project(weights_.layers[static_cast<size_t>(layer)], x, rotary, packing);
+  return {layer, &packing, input.v, attention_->Run(input, extras)};
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden) const {

@@ -1,11 +1,12 @@
-// The forward pass of all families, layer by layer, over a packed batch. A watcher may read every
-// layer's heads and change their outputs before W_O; without one this is the plain model.
+// The forward pass of all families in its steps, over a packed batch: tokens to hidden states, each
+// layer's attention, the rest of the layer, logits. walk.h takes them in order.
 //
 // Used by one thread at a time. Throws libtorch's exceptions (see torch_guard.h).
 
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "ATen/core/Tensor.h"
 #include "common/catalog/model_config.h"
@@ -16,21 +17,12 @@
 
 namespace headcount::engine {
 
-// What a layer's heads did, as the watcher sees it.
+// What a layer's heads did.
 struct LayerHeads {
   int layer = 0;
   const Packing* packing = nullptr;
   at::Tensor v;              // [tokens, kv_heads, head_dim], of the model's type
-  AttentionOutput attended;  // attended.z may be changed in place: it is what goes into W_O
-};
-
-class LayerWatcher {
- public:
-  virtual ~LayerWatcher() = default;
-  // What attention shall take along in this layer.
-  virtual AttentionExtras Extras(int layer) const = 0;
-  // Between attention and W_O.
-  virtual void OnHeads(LayerHeads& heads) = 0;
+  AttentionOutput attended;  // before any intervention in this layer
 };
 
 // W_O with its bias: z [tokens, heads, head_dim] -> [tokens, hidden].
@@ -41,12 +33,21 @@ class Transformer {
   Transformer(catalog::ModelConfig config, ModelWeights weights,
               std::unique_ptr<Attention> attention, c10::Device device);
 
-  // Runs all layers. `wanted` [n] int64 (undefined: none) are token indices of the batch; returns
-  // their hidden states after the last layer, before the final norm: [n, hidden]. `watcher` may be
-  // null.
-  at::Tensor Forward(const Packing& packing, const at::Tensor& wanted, LayerWatcher* watcher);
+  // [tokens, hidden].
+  at::Tensor Embed(std::span<const int32_t> token_ids) const;
 
-  // Of hidden states as Forward returns them: [n, vocabulary] float32, computed in float32.
+  RotaryTable Rotary(const Packing& packing);
+
+  // Attention of layer `layer` over the hidden states x [tokens, hidden] before it.
+  LayerHeads Attend(int layer, const at::Tensor& x, const Packing& packing,
+                    const RotaryTable& rotary, AttentionExtras extras) const;
+
+  // The rest of the layer: adds W_O of the heads' outputs z [n, heads, head_dim] and the MLP to x
+  // [n, hidden], in place.
+  void Finish(int layer, const at::Tensor& z, at::Tensor& x) const;
+
+  // Of hidden states after the last layer, before the final norm: [n, vocabulary] float32, computed
+  // in float32.
   at::Tensor Logits(const at::Tensor& hidden) const;
 
   // G_h = W_h' W_h of all query heads of a layer: [heads, head_dim, head_dim] float32, made on
@@ -62,7 +63,6 @@ class Transformer {
   AttentionInput Project(const LayerWeights& layer, const at::Tensor& x, const RotaryTable& table,
                          const Packing& packing) const;
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
-  void Finish(const LayerWeights& layer, const at::Tensor& z, at::Tensor& x) const;
 
   catalog::ModelConfig config_;
   ModelWeights weights_;

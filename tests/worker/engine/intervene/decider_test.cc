@@ -3,8 +3,11 @@
 
 #include "worker/engine/intervene/decider.h"
 
+#include <numeric>
+
 #include <limits>
 
+#include "ATen/ops/arange.h"
 #include "ATen/ops/from_blob.h"
 #include "common/catalog/scores.h"
 #include "engine_testing.h"
@@ -47,8 +50,10 @@ class DeciderTest : public ::testing::Test {
     measurements[static_cast<size_t>(m)] =
         at::from_blob(values.data(), {1, 4}, at::kFloat).expand({count, 4}).clone();
     const Decider decider(config_, rules, pointers, c10::Device(c10::DeviceType::CPU));
-    needed_ = decider.Measurements(layer);
-    return decider.Decide(layer, measurements);
+    std::vector<int> all(rows.size());
+    std::iota(all.begin(), all.end(), 0);
+    needed_ = decider.Measurements(layer, all);
+    return decider.Decide(layer, measurements, all, at::arange(count));
   }
 
   static Rule TopK(const std::string& score, int k) {
@@ -62,6 +67,25 @@ class DeciderTest : public ::testing::Test {
   catalog::ModelConfig config_;
   unsigned needed_ = 0;
 };
+
+TEST_F(DeciderTest, RowsThatAreNotThereNeedNothing) {
+  const Rule rules[] = {ThresholdRule("output_norm", 2), ThresholdRule("entropy", 1), Rule{}};
+  const Row rows[] = {{.rule = 0}, {.rule = 1}, {.rule = 2}};
+  const Row* const pointers[] = {&rows[0], &rows[1], &rows[2]};
+  const Decider decider(config_, rules, pointers, c10::Device(c10::DeviceType::CPU));
+  const int present[] = {2, 0};  // in any order
+  MeasurementTensors measurements;
+  std::vector<float> values = {1, 2, 3, 4, 1, 1, 3, 4};
+  measurements[static_cast<size_t>(catalog::Measurement::kOutput)] =
+      at::from_blob(values.data(), {2, 4}, at::kFloat);
+  std::vector<int64_t> ids = {2, 0};
+  const Decision decision =
+      decider.Decide(1, measurements, present, at::from_blob(ids.data(), {2}, at::kLong));
+  EXPECT_EQ(decider.Measurements(1, present),
+            1u << static_cast<int>(catalog::Measurement::kOutput));
+  EXPECT_THAT(ToInts(decision.mask), ElementsAre(0, 0, 0, 0, 1, 1, 0, 0));
+  EXPECT_EQ(decider.Measurements(1, std::span(present).first(1)), 0u);
+}
 
 TEST_F(DeciderTest, ComparisonsAreStrictAndSidesAreTheScores) {
   EXPECT_THAT(

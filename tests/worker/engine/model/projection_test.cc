@@ -13,19 +13,24 @@
 #include "worker/engine/measure/kernels.h"
 #include "worker/engine/measure/row_reduce.h"
 #include "worker/engine/model/transformer.h"
+#include "worker/engine/walk.h"
 
 namespace headcount::engine {
 namespace {
 
-// Keeps each layer's z and passes the layer on to the engine's own instrument.
+// Keeps each layer's z, before and after the engine's own instrument has decided.
 class Recorder final : public LayerWatcher {
  public:
   explicit Recorder(LayerWatcher& inner) : inner_(inner) {}
-  AttentionExtras Extras(int layer) const override { return inner_.Extras(layer); }
-  void OnHeads(LayerHeads& heads) override {
+  AttentionExtras Extras(int layer, const Packing& packing) const override {
+    return inner_.Extras(layer, packing);
+  }
+  at::Tensor OnHeads(const LayerHeads& heads) override {
     before.push_back(heads.attended.z.clone());
-    inner_.OnHeads(heads);
+    const at::Tensor mask = inner_.OnHeads(heads);
     after.push_back(heads.attended.z.clone());
+    if (mask.defined()) ZeroHeads(after.back(), mask, heads.packing->row_of_token);
+    return mask;
   }
   std::vector<at::Tensor> before, after;
 
@@ -44,6 +49,17 @@ class Projection : public ::testing::TestWithParam<std::string> {
         MakeFlashAttention(), cpu_);
   }
 
+  static Layout OneRow(const std::vector<int32_t>& prompt) {
+    return SingleRows({{static_cast<int64_t>(prompt.size())}});
+  }
+
+  void Run(const std::vector<int32_t>& prompt, LayerWatcher& watcher) {
+    const int wanted = 0;
+    const CancelFlag cancel = false;
+    const WalkInput input{OneRow(prompt), prompt, {&wanted, 1}, 1 << 20};
+    ASSERT_TRUE(Walk(*model_, input, &watcher, cancel, {}).ok());
+  }
+
   c10::Device cpu_{c10::DeviceType::CPU};
   catalog::ModelConfig config_;
   std::unique_ptr<Transformer> model_;
@@ -51,8 +67,6 @@ class Projection : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Projection, ZeroingAHeadTakesExactlyItsPart) {
   const auto prompt = TinyPrompts(GetParam())[3];
-  const std::span<const int32_t> rows[] = {prompt};
-  const Packing packing = Pack({}, rows, cpu_);
   for (int layer = 0; layer < config_.layers; ++layer) {
     for (int head = 0; head < config_.heads; ++head) {
       const Rule rule = FixedRule({{layer, head}});
@@ -60,7 +74,7 @@ TEST_P(Projection, ZeroingAHeadTakesExactlyItsPart) {
       const Row* const pointers[] = {&row};
       Instrument instrument(*model_, {&rule, 1}, pointers, {});
       Recorder recorder(instrument);
-      model_->Forward(packing, {}, &recorder);
+      Run(prompt, recorder);
       const LayerWeights& weights = model_->weights().layers[static_cast<size_t>(layer)];
       const at::Tensor z = recorder.before[static_cast<size_t>(layer)];
       const at::Tensor lost = ProjectHeads(weights, z) -
@@ -78,17 +92,16 @@ TEST_P(Projection, ZeroingAHeadTakesExactlyItsPart) {
 
 TEST_P(Projection, GramMatricesGiveTheNormOfAHeadsPart) {
   const auto prompt = TinyPrompts(GetParam())[3];
-  const std::span<const int32_t> rows[] = {prompt};
-  const Packing packing = Pack({}, rows, cpu_);
   const Rule rule;
   const Row row;
   const Row* const pointers[] = {&row};
   Instrument instrument(*model_, {&rule, 1}, pointers, {});
   Recorder recorder(instrument);
-  model_->Forward(packing, {}, &recorder);
+  Run(prompt, recorder);
   for (int layer = 0; layer < config_.layers; ++layer) {
     AttentionOutput attended;
     attended.z = recorder.before[static_cast<size_t>(layer)];
+    const Packing packing = Pack(OneRow(prompt), cpu_);
     const at::Tensor projected =
         MeasureProjected({packing, attended.z, attended, model_->Gram(layer)});
     const at::Tensor& output = model_->weights().layers[static_cast<size_t>(layer)].output;
