@@ -1,40 +1,43 @@
 #!/usr/bin/env bash
-# Builds the benchmarks in build/release and runs them on the demo model; results are JSON on stdout.
+# Builds the benchmarks and the service in build/release and measures the table of docs/performance.md (run.py).
 set -euo pipefail
 readonly REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 usage() {
   cat <<'HELP'
-usage: tests/bench/run.sh [--model FOLDER] [--threads N] [--pairs N] [--help]
+usage: tests/bench/run.sh [--quick] [--peers VENV] [--reference DIR] [--json FILE] [--compare] [--only KEY,...]
+                          [--clock wall|cpu] [--model FOLDER] [--data FOLDER] [--threads N] [--help]
 
-Measures, on SmolLM2 (deploy/demo_model.py makes it) unless --model names another folder:
-  - what recording all measurements costs over the plain forward pass (600 tokens, float32, CPU): at most 1.3
-  - peak resident memory of one worker with one prompt of 1,024 to 8,192 tokens: below 2 GiB at 4,096, linear
+Measures how fast headcount is, every number as a ratio of two sides that take turns: ours with and without
+instrumentation, ours and transformers, ours and the authors' code. Prints progress on standard error, then a table:
+measured, what it must be, its spread, and whether it holds. With everything at hand it takes up to 100 minutes.
 
-Takes about three minutes on 2 idle cores. Exit code 0 when both hold, 1 when one does not.
+  --quick          leaves out whole sweeps and times fewer passes of others: within 15 minutes
+  --peers VENV     virtual environment with torch and transformers 4.48.2; without it those rows are skipped
+  --reference DIR  checkout of the authors' code (with --peers); without it those rows are skipped
+  --json FILE      writes the table as JSON
+  --compare        prints what moved against docs/performance.json
+  --only KEY,...   measures these rows alone; a wrong key lists them all
+  --clock cpu      judges by processor time instead of wall time, for a machine that others use too
+  --model FOLDER   another model than the demo's (deploy/demo_model.py makes it)
+  --data FOLDER    folder with mmlu/ and piqa/ (default: data/ in $HEADCOUNT_SHARED, else in ../shared)
+  --threads N      threads of every side (default 2)
+
+Exit code 0 when all that was measured holds, 1 when something does not, 2 for wrong arguments.
 
 Example:
-  tests/bench/run.sh | tee bench.json
+  python3 -m venv ~/peers && ~/peers/bin/pip install torch==2.15.0 transformers==4.48.2
+  tests/bench/run.sh --quick --peers ~/peers --json bench.json --compare
 HELP
 }
 
-MODEL="${HEADCOUNT_PREFIX:-$HOME/.cache/headcount}/models/SmolLM2-135M-Instruct"
-OPTIONS=()
-while (($# > 0)); do
-  case "$1" in
-    --help) usage; exit 0 ;;
-    --model) MODEL="${2:?--model needs a folder}"; shift 2 ;;
-    --threads | --pairs) OPTIONS+=("$1" "${2:?$1 needs a number}"); shift 2 ;;
-    *) usage >&2; exit 2 ;;
-  esac
+for argument in "$@"; do
+  if [[ "$argument" == --help || "$argument" == -h ]]; then usage; exit 0; fi
 done
-if [[ ! -f "$MODEL/config.json" ]]; then
-  echo "bench: no model in $MODEL; run deploy/demo_model.py first" >&2
-  exit 2
-fi
 
 cd "$REPO"
 cmake --preset release >&2
-cmake --build --preset release --target engine_bench >&2
-# Threads that wait must sleep: with other work on the cores, spinning ones cost more than they compute.
-OMP_WAIT_POLICY=PASSIVE build/release/bin/engine_bench --model "$MODEL" "${OPTIONS[@]}"
+cmake --build --preset release --target engine_bench headcountd headcount headcount-worker headcount-worker-fake >&2
+# Threads that wait must sleep: with other work on the cores, spinning ones cost more than they compute. For all sides.
+export OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE=1
+exec python3 tests/bench/run.py "$@"

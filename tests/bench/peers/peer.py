@@ -1,0 +1,42 @@
+"""What the peers of the benchmarks have in common: commands in, timed answers out.
+
+A peer is a long-lived process like engine_bench: one JSON command a line on standard input, one JSON answer a line on
+standard output, so that run.py can take turns between them. Imported by the scripts beside it, which a Python with
+torch and transformers runs.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+Case = Callable[[dict], dict | None]
+
+
+def timed(work: Callable[[], object]) -> dict:
+    """Wall and processor seconds of one call."""
+    cpu = time.process_time()
+    start = time.perf_counter()
+    work()
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - cpu}
+
+
+def serve(cases: dict[str, Case]) -> None:
+    """Answers commands until standard input ends. Whatever a library prints goes to standard error."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+
+    def answer(value: dict) -> None:
+        print(json.dumps(value), file=answers, flush=True)
+
+    answer({"ready": True})
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            if command["case"] == "memory":
+                answer({"peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+            else:
+                answer(cases[command["case"]](command) or {})
+        except Exception as error:  # the other side says which case failed and goes on
+            answer({"error": f"{type(error).__name__}: {error}"})
