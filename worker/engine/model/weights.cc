@@ -43,14 +43,14 @@ absl::StatusOr<at::Tensor> LoadOne(const TensorSource& source, const CheckpointR
   std::vector<int64_t> shape = source.shapes[0];
   shape[0] = std::accumulate(source.shapes.begin(), source.shapes.end(), int64_t{0},
                              [](int64_t sum, const auto& part) { return sum + part[0]; });
-  const at::Tensor whole = at::empty(shape, dtype);
+  const at::Tensor whole = at::empty(shape, at::TensorOptions(dtype).device(device));
   int64_t row = 0;
   for (size_t i = 0; i < source.names.size(); ++i) {
     const int64_t rows = source.shapes[i][0];
     HC_RETURN_IF_ERROR(reader.Read(source.names[i], whole.narrow(0, row, rows)));
     row += rows;
   }
-  return whole.to(device);
+  return whole;
 }
 
 }  // namespace

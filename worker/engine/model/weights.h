@@ -2,8 +2,8 @@
 // by Engine::Load.
 //
 // Errors: FAILED_PRECONDITION for a tensor that is missing, unexpected or does not fit config.json,
-// named; DATA_LOSS when the file holds fewer bytes than its header says. Immutable after loading,
-// safe to share between threads.
+// named; DATA_LOSS when the file holds fewer bytes than its header says or changes meanwhile.
+// Immutable after loading, safe to share between threads.
 
 #pragma once
 

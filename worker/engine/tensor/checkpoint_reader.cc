@@ -2,23 +2,19 @@
 
 #include "worker/engine/tensor/checkpoint_reader.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "ATen/ops/empty.h"
+#include "ATen/ops/from_blob.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 
 namespace headcount::engine {
 namespace {
 
-using catalog::CheckpointTensor;
-
-constexpr int64_t kConvertElements = 4 << 20;  // bounds the buffer while a type is converted
+constexpr int64_t kPieceElements = 1 << 20;  // that are resident, or on their way, at a time
 
 bool ToScalarType(catalog::DType dtype, c10::ScalarType& out) {
   switch (dtype) {
@@ -36,23 +32,18 @@ bool ToScalarType(catalog::DType dtype, c10::ScalarType& out) {
   }
 }
 
-absl::Status ReadBytes(int fd, const std::string& path, uint64_t offset, char* to, uint64_t count) {
-  while (count > 0) {
-    const ssize_t got =
-        pread(fd, to, std::min<uint64_t>(count, 1u << 30), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return absl::DataLossError(absl::StrCat("reading ", path, ": ", std::strerror(errno)));
-    }
-    if (got == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path, " ends at byte ", offset, ", before its header says"));
-    }
-    offset += static_cast<uint64_t>(got);
-    to += got;
-    count -= static_cast<uint64_t>(got);
+// `piece` of the file's own type lies at any address: libtorch wants tensors of a multiple of their
+// element's size.
+void CopyPiece(const char* bytes, c10::ScalarType type, const at::Tensor& piece) {
+  at::Tensor source;
+  if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(type) == 0) {
+    source = at::from_blob(const_cast<char*>(bytes), piece.sizes(), type);
+  } else {
+    source = at::empty(piece.sizes(), type);
+    std::memcpy(source.data_ptr(), bytes, source.nbytes());
   }
-  return absl::OkStatus();
+  if (!piece.is_cpu() && type != piece.scalar_type()) source = source.to(piece.device());
+  piece.copy_(source);
 }
 
 }  // namespace
@@ -60,15 +51,9 @@ absl::Status ReadBytes(int fd, const std::string& path, uint64_t offset, char* t
 absl::StatusOr<CheckpointReader> CheckpointReader::Open(catalog::Checkpoint checkpoint) {
   CheckpointReader reader(std::move(checkpoint));
   for (const std::string& path : reader.checkpoint_.files) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return absl::NotFoundError(absl::StrCat("open ", path, ": ", std::strerror(errno)));
-    reader.fds_.push_back(fd);
+    HC_ASSIGN_OR_RETURN(reader.files_.emplace_back(), MappedFile::Open(path));
   }
   return reader;
-}
-
-CheckpointReader::~CheckpointReader() {
-  for (int fd : fds_) close(fd);
 }
 
 absl::Status CheckpointReader::Check(const std::string& name,
@@ -97,25 +82,19 @@ absl::Status CheckpointReader::Read(const std::string& name, const at::Tensor& d
   if (found == checkpoint_.tensors.end()) {
     return absl::NotFoundError(absl::StrCat("tensor ", name, " is missing"));
   }
-  const CheckpointTensor& tensor = found->second;
-  const auto file = static_cast<size_t>(tensor.file);
-  const std::string& path = checkpoint_.files[file];
+  const catalog::TensorInfo& info = found->second.info;
+  MappedFile& file = *files_[static_cast<size_t>(found->second.file)];
   c10::ScalarType type = c10::ScalarType::Undefined;
-  ToScalarType(tensor.info.dtype, type);
-  if (type == destination.scalar_type()) {
-    return ReadBytes(fds_[file], path, tensor.info.begin,
-                     static_cast<char*>(destination.data_ptr()), destination.nbytes());
-  }
+  ToScalarType(info.dtype, type);
+  const auto element = static_cast<uint64_t>(c10::elementSize(type));
   const at::Tensor flat = destination.view({-1});
-  const at::Tensor buffer = at::empty({std::min(kConvertElements, flat.numel())}, type);
-  const auto element = static_cast<uint64_t>(buffer.element_size());
-  for (int64_t at = 0; at < flat.numel(); at += kConvertElements) {
-    const int64_t count = std::min(kConvertElements, flat.numel() - at);
-    absl::Status status =
-        ReadBytes(fds_[file], path, tensor.info.begin + static_cast<uint64_t>(at) * element,
-                  static_cast<char*>(buffer.data_ptr()), static_cast<uint64_t>(count) * element);
-    if (!status.ok()) return status;
-    flat.narrow(0, at, count).copy_(buffer.narrow(0, 0, count));
+  for (int64_t at = 0; at < flat.numel(); at += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, flat.numel() - at);
+    HC_ASSIGN_OR_RETURN(const char* bytes,
+                        file.Window(info.begin + static_cast<uint64_t>(at) * element,
+                                    static_cast<uint64_t>(count) * element));
+    CopyPiece(bytes, type, flat.narrow(0, at, count));
+    HC_RETURN_IF_ERROR(file.CheckUnchanged());
   }
   return absl::OkStatus();
 }
