@@ -75,6 +75,19 @@ struct BatchRows {
   }
 };
 
+std::unique_ptr<Attention> MakeAttention(AttentionKernel kernel, c10::Device device,
+                                         c10::ScalarType dtype) {
+  switch (kernel) {
+    case AttentionKernel::kBest:
+      return MakeBestAttention(device, dtype);
+    case AttentionKernel::kFlash:
+      return MakeFlashAttention();
+    case AttentionKernel::kDense:
+      return MakeDenseAttention();
+  }
+  return nullptr;
+}
+
 class EngineImpl final : public Engine {
  public:
   EngineImpl(Transformer model, const EngineOptions& options)
@@ -219,8 +232,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Load(const std::string& director
     absl::StatusOr<ModelWeights> weights =
         LoadWeights(config, reader, ToScalarType(dtype), torch_device);
     if (!weights.ok()) return Annotate(weights.status(), directory);
-    auto attention = options.dense_attention ? MakeDenseAttention() : MakeFlashAttention();
-    Transformer model(std::move(config), *std::move(weights), std::move(attention), torch_device);
+    Transformer model(std::move(config), *std::move(weights),
+                      MakeAttention(options.attention, torch_device, ToScalarType(dtype)),
+                      torch_device);
     return std::make_unique<EngineImpl>(std::move(model), options);
   });
 }

@@ -152,15 +152,21 @@ struct Sharing {
   bool rules = true;     // likewise what is common to rows with different rules
 };
 
+// How attention is computed. Results agree within the tolerances; all but the first are for tests
+// and benchmarks.
+enum class AttentionKernel {
+  kBest,   // the fastest for the device and type
+  kFlash,  // libtorch's fused kernels
+  kDense,  // by the definition: memory grows with the square of the length
+};
+
 struct EngineOptions {
   // Upper bound of the tokens that are computed side by side; a single longer row still runs alone.
   // 0: chosen for the device.
   int64_t max_batch_tokens = 0;
   // Threads for CPU work inside one operation; 0 leaves libtorch's setting.
   int threads = 0;
-  // Runs the dense reference attention in the place of the fused kernels. For tests: memory grows
-  // with length squared.
-  bool dense_attention = false;
+  AttentionKernel attention = AttentionKernel::kBest;
   Sharing sharing;
 };
 

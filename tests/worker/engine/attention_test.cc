@@ -1,4 +1,4 @@
-// Flash against dense attention, on the same values, in every family, number type and layer; the
+// Attention against its definition, on the same values, in every family, number type and layer; the
 // real models' bfloat16 bounds (semantics section 8) with HEADCOUNT_FULL=1.
 
 #include <cstdlib>
@@ -10,11 +10,12 @@
 namespace headcount::engine {
 namespace {
 
-class FlashAgainstDense : public ::testing::TestWithParam<std::string> {};
+class AgainstDense : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(FlashAgainstDense, Float32) {
+TEST_P(AgainstDense, OnePass) {
   const auto prompts = TinyPrompts(GetParam());
-  const AttentionDifferences worst = CompareAttention(TinyModel(GetParam()), at::kFloat, prompts);
+  const AttentionDifferences worst =
+      CompareAttention(MakeOnePassAttention(), TinyModel(GetParam()), at::kFloat, prompts);
   EXPECT_GE(worst.layers, 2 * static_cast<int>(prompts.size()));
   EXPECT_LT(worst.z, 2e-5);
   EXPECT_LT(worst.first_weight, 5e-6);
@@ -22,16 +23,27 @@ TEST_P(FlashAgainstDense, Float32) {
   EXPECT_LT(worst.mean_entropy, 5e-6);
 }
 
-TEST_P(FlashAgainstDense, BFloat16) {
+TEST_P(AgainstDense, FlashInFloat32) {
+  const auto prompts = TinyPrompts(GetParam());
   const AttentionDifferences worst =
-      CompareAttention(TinyModel(GetParam()), at::kBFloat16, TinyPrompts(GetParam()));
+      CompareAttention(MakeFlashAttention(), TinyModel(GetParam()), at::kFloat, prompts);
+  EXPECT_GE(worst.layers, 2 * static_cast<int>(prompts.size()));
+  EXPECT_LT(worst.z, 2e-5);
+  EXPECT_LT(worst.first_weight, 5e-6);
+  EXPECT_LT(worst.entropy, 2e-5);
+  EXPECT_LT(worst.mean_entropy, 5e-6);
+}
+
+TEST_P(AgainstDense, FlashInBFloat16) {
+  const AttentionDifferences worst = CompareAttention(MakeFlashAttention(), TinyModel(GetParam()),
+                                                      at::kBFloat16, TinyPrompts(GetParam()));
   EXPECT_GE(worst.layers, 2);
   EXPECT_LT(worst.mean_first_weight, 1e-3);
   EXPECT_LT(worst.mean_entropy, 1e-2);
   EXPECT_LT(worst.mean_output_norm_relative, 5e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FlashAgainstDense, ::testing::ValuesIn(kTinyModels),
+INSTANTIATE_TEST_SUITE_P(Families, AgainstDense, ::testing::ValuesIn(kTinyModels),
                          [](const auto& info) { return info.param.substr(5); });
 
 class RealModelBounds : public ::testing::TestWithParam<std::string> {};
@@ -45,7 +57,8 @@ TEST_P(RealModelBounds, BFloat16) {
   // Any text does; these are token ids that both vocabularies have.
   std::vector<int32_t> prompt;
   for (int i = 0; i < 353; ++i) prompt.push_back(100 + (i * i * 7 + i * 13) % 9000);
-  const AttentionDifferences worst = CompareAttention(model, at::kBFloat16, {prompt});
+  const AttentionDifferences worst =
+      CompareAttention(MakeFlashAttention(), model, at::kBFloat16, {prompt});
   EXPECT_GE(worst.layers, 24);
   EXPECT_LT(worst.mean_first_weight, 1e-3);
   EXPECT_LT(worst.mean_entropy, 1e-2);

@@ -30,24 +30,25 @@ class TakeEverything final : public LayerWatcher {
 }  // namespace
 
 AttentionOutput ComparingAttention::Run(const AttentionInput& input, AttentionExtras extras) const {
-  const AttentionOutput flash = flash_->Run(input, extras);
+  const AttentionOutput tested = tested_->Run(input, extras);
   const AttentionOutput dense = dense_->Run(input, extras);
   const Packing& packing = *input.packing;
   ++differences_.layers;
-  Raise(differences_.z, flash.z.to(at::kFloat) - dense.z.to(at::kFloat));
-  Raise(differences_.first_weight, flash.first_weight - dense.first_weight);
-  Raise(differences_.entropy, flash.entropy - dense.entropy);
+  Raise(differences_.z, tested.z.to(at::kFloat) - dense.z.to(at::kFloat));
+  Raise(differences_.first_weight, tested.first_weight - dense.first_weight);
+  Raise(differences_.entropy, tested.entropy - dense.entropy);
   Raise(differences_.mean_first_weight,
-        RowMeans(flash.first_weight, packing) - RowMeans(dense.first_weight, packing));
+        RowMeans(tested.first_weight, packing) - RowMeans(dense.first_weight, packing));
   Raise(differences_.mean_entropy,
-        RowMeans(flash.entropy, packing) - RowMeans(dense.entropy, packing));
+        RowMeans(tested.entropy, packing) - RowMeans(dense.entropy, packing));
   const at::Tensor norms = RowMeans(Norms(dense.z), packing);
   Raise(differences_.mean_output_norm_relative,
-        (RowMeans(Norms(flash.z), packing) - norms) / norms.clamp_min(1e-6));
-  return flash;
+        (RowMeans(Norms(tested.z), packing) - norms) / norms.clamp_min(1e-6));
+  return tested;
 }
 
-AttentionDifferences CompareAttention(const std::string& directory, c10::ScalarType dtype,
+AttentionDifferences CompareAttention(std::unique_ptr<Attention> tested,
+                                      const std::string& directory, c10::ScalarType dtype,
                                       const std::vector<std::vector<int32_t>>& prompts) {
   c10::InferenceMode inference;
   const c10::Device cpu(c10::DeviceType::CPU);
@@ -57,7 +58,7 @@ AttentionDifferences CompareAttention(const std::string& directory, c10::ScalarT
   auto weights = LoadWeights(config.value(), reader.value(), dtype, cpu);
   AttentionDifferences differences;
   Transformer model(config.value(), std::move(weights.value()),
-                    std::make_unique<ComparingAttention>(differences), cpu);
+                    std::make_unique<ComparingAttention>(std::move(tested), differences), cpu);
   TakeEverything watcher;
   for (const std::vector<int32_t>& prompt : prompts) {
     const auto length = static_cast<int64_t>(prompt.size());

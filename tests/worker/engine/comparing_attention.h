@@ -1,10 +1,13 @@
-// Runs flash and dense attention on the same queries, keys and values of every layer and keeps the
-// largest differences. What goes on through the model is flash's output. For tests.
+// Runs an attention and the dense one on the same queries, keys and values of every layer and keeps
+// the largest differences. What goes on through the model is the former's output. For tests.
 
 #pragma once
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "worker/engine/attention/attention.h"
 
@@ -24,18 +27,20 @@ struct AttentionDifferences {
 
 class ComparingAttention final : public Attention {
  public:
-  explicit ComparingAttention(AttentionDifferences& differences) : differences_(differences) {}
+  ComparingAttention(std::unique_ptr<Attention> tested, AttentionDifferences& differences)
+      : tested_(std::move(tested)), differences_(differences) {}
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override;
 
  private:
+  std::unique_ptr<Attention> tested_;
   AttentionDifferences& differences_;
-  std::unique_ptr<Attention> flash_ = MakeFlashAttention();
   std::unique_ptr<Attention> dense_ = MakeDenseAttention();
 };
 
 // Runs the prompts, one after the other, through the model in `directory` in `dtype` with every
 // extra taken.
-AttentionDifferences CompareAttention(const std::string& directory, c10::ScalarType dtype,
+AttentionDifferences CompareAttention(std::unique_ptr<Attention> tested,
+                                      const std::string& directory, c10::ScalarType dtype,
                                       const std::vector<std::vector<int32_t>>& prompts);
 
 }  // namespace headcount::engine

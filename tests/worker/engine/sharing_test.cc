@@ -23,14 +23,17 @@ std::vector<Switches> Matrix() {
   std::vector<Switches> out;
   for (bool prefixes : {true, false}) {
     for (bool rules : {true, false}) {
-      for (bool dense : {false, true}) {
+      for (AttentionKernel kernel :
+           {AttentionKernel::kBest, AttentionKernel::kFlash, AttentionKernel::kDense}) {
         for (int64_t budget : {4096, 300, 1}) {
-          if (prefixes && rules && !dense && budget == 4096) continue;  // what it is compared with
+          if (prefixes && rules && kernel == AttentionKernel::kBest && budget == 4096)
+            continue;  // what it is compared with
           out.push_back({std::string(prefixes ? "prefixes" : "noprefixes") +
-                             (rules ? "_rules" : "_norules") + (dense ? "_dense" : "_flash") + "_" +
+                             (rules ? "_rules" : "_norules") + "_kernel" +
+                             std::to_string(static_cast<int>(kernel)) + "_" +
                              std::to_string(budget),
                          {.max_batch_tokens = budget,
-                          .dense_attention = dense,
+                          .attention = kernel,
                           .sharing = {.prefixes = prefixes, .rules = rules}}});
         }
       }

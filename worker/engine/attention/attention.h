@@ -11,6 +11,8 @@
 #include <memory>
 
 #include "ATen/core/Tensor.h"
+#include "c10/core/Device.h"
+#include "c10/core/ScalarType.h"
 #include "worker/engine/model/packing.h"
 
 namespace headcount::engine {
@@ -44,7 +46,11 @@ class Attention {
   virtual AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const = 0;
 };
 
+std::unique_ptr<Attention> MakeOnePassAttention();
 std::unique_ptr<Attention> MakeFlashAttention();
 std::unique_ptr<Attention> MakeDenseAttention();
+
+// The fastest for a device and type.
+std::unique_ptr<Attention> MakeBestAttention(c10::Device device, c10::ScalarType dtype);
 
 }  // namespace headcount::engine
