@@ -184,6 +184,12 @@ absl::StatusOr<engine::UnitResult> FakeEngine::RunPlain(const engine::Unit&,
   return absl::UnimplementedError("the fake engine has no plain pass");
 }
 
+absl::StatusOr<engine::GenerateResult> FakeEngine::Generate(const engine::GenerateUnit&,
+                                                            const engine::CancelFlag&,
+                                                            engine::BatchObserver*) {
+  return absl::UnimplementedError("the fake engine does not generate");
+}
+
 absl::StatusOr<std::vector<float>> FakeEngine::Logits(std::span<const int32_t>, const engine::Rule&,
                                                       int) {
   return absl::UnimplementedError("the fake engine has no logits");

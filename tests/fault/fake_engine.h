@@ -3,7 +3,7 @@
 // random key and rule; thresholds act on them as in the real engine, score by score. Needs of the
 // checkpoint only its config.json and no libtorch.
 //
-// Thread-safety and errors as engine::Engine. RunPlain and Logits are UNIMPLEMENTED.
+// Thread-safety and errors as engine::Engine. RunPlain, Generate and Logits are UNIMPLEMENTED.
 
 #pragma once
 
@@ -40,6 +40,9 @@ class FakeEngine : public engine::Engine {
                                          engine::BatchObserver* observer) override;
   absl::StatusOr<engine::UnitResult> RunPlain(const engine::Unit& unit,
                                               const engine::CancelFlag& cancel) override;
+  absl::StatusOr<engine::GenerateResult> Generate(const engine::GenerateUnit& unit,
+                                                  const engine::CancelFlag& cancel,
+                                                  engine::BatchObserver* observer) override;
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> tokens,
                                             const engine::Rule& rule, int positions) override;
   int64_t weight_bytes() const override { return 0; }

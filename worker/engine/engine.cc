@@ -4,6 +4,7 @@
 
 #include "worker/engine/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ATen/Parallel.h"
@@ -12,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/catalog/safetensors.h"
 #include "worker/engine/batch.h"
+#include "worker/engine/generate/generator.h"
 #include "worker/engine/grouping.h"
 #include "worker/engine/head_sums.h"
 #include "worker/engine/instrument.h"
@@ -29,6 +31,11 @@ namespace {
 // Enough for full matrix products; small enough that a cancel is seen within seconds.
 constexpr int64_t kBatchTokensCpu = 4096;
 constexpr int64_t kBatchTokensAccelerator = 16384;
+
+// What generation keeps; and no more rows side by side than this, however short they are.
+constexpr int64_t kCacheBytesCpu = int64_t{2} << 30;
+constexpr int64_t kCacheBytesAccelerator = int64_t{8} << 30;
+constexpr int64_t kMostGenerateRows = 64;
 
 // The rows of one batch, and where their results go.
 struct BatchRows {
@@ -93,10 +100,11 @@ class EngineImpl final : public Engine {
   EngineImpl(Transformer model, const EngineOptions& options)
       : model_(std::move(model)),
         max_batch_tokens_(options.max_batch_tokens),
+        max_cache_bytes_(options.max_cache_bytes),
         sharing_(options.sharing) {
-    if (max_batch_tokens_ <= 0) {
-      max_batch_tokens_ = model_.device().is_cpu() ? kBatchTokensCpu : kBatchTokensAccelerator;
-    }
+    const bool cpu = model_.device().is_cpu();
+    if (max_batch_tokens_ <= 0) max_batch_tokens_ = cpu ? kBatchTokensCpu : kBatchTokensAccelerator;
+    if (max_cache_bytes_ <= 0) max_cache_bytes_ = cpu ? kCacheBytesCpu : kCacheBytesAccelerator;
   }
 
   const catalog::ModelConfig& config() const override { return model_.config(); }
@@ -137,6 +145,45 @@ class EngineImpl final : public Engine {
                   [&](const BatchRows& batch) { return Score(batch, nullptr, cancel); });
   }
 
+  absl::StatusOr<GenerateResult> Generate(const GenerateUnit& unit, const CancelFlag& cancel,
+                                          BatchObserver* observer) override {
+    HC_RETURN_IF_ERROR(ValidateUnit(config(), unit));
+    GenerateResult result;
+    result.rows.resize(unit.rows.size());
+    int64_t computed = 0;
+    const GeneratorLimits limits{max_batch_tokens_, max_cache_bytes_ / GenerateRows(unit),
+                                 sharing_.steps};
+    const auto run = [&](const Batch& batch) {
+      std::vector<GeneratedRow*> rows;
+      for (int row : batch) {
+        rows.push_back(&result.rows[static_cast<size_t>(row)]);
+        *rows.back() = {};  // also after a batch that ran out of memory half way
+      }
+      const absl::Status status = GuardTorch("generation", [&]() -> absl::Status {
+        Generator generator(model_, unit, batch, limits);
+        HC_RETURN_IF_ERROR(generator.Run(rows, cancel));
+        computed += generator.computed();
+        return absl::OkStatus();
+      });
+      if (!status.ok()) return status;
+      int64_t tokens = 0;
+      for (size_t i = 0; i < batch.size(); ++i) {
+        const auto prompt =
+            static_cast<int64_t>(unit.rows[static_cast<size_t>(batch[i])].prompt.size());
+        const auto steps = static_cast<int64_t>(rows[i]->tokens.size());
+        tokens += prompt + steps;
+        result.recomputed_tokens += steps * prompt + steps * (steps - 1) / 2;
+      }
+      if (observer != nullptr) observer->OnBatch(static_cast<int>(batch.size()), tokens);
+      return status;
+    };
+    const auto release = [&] { ReleaseCachedMemory(model_.device()); };
+    HC_RETURN_IF_ERROR(
+        RunBatches(GenerateBatches(unit), cancel, run, release, result.oom_backoffs));
+    result.computed_tokens = (computed + config().layers - 1) / config().layers;
+    return result;
+  }
+
   absl::StatusOr<std::vector<float>> Logits(std::span<const int32_t> tokens, const Rule& rule,
                                             int positions) override {
     Unit unit;
@@ -165,6 +212,27 @@ class EngineImpl final : public Engine {
   }
 
  private:
+  // Rows that generate side by side: with room for two histories of the longest one each.
+  int64_t GenerateRows(const GenerateUnit& unit) const {
+    size_t longest = 1;
+    for (const GenerateRow& row : unit.rows) longest = std::max(longest, row.prompt.size());
+    const catalog::ModelConfig& c = config();
+    const int64_t values = int64_t{c.hidden_size} + int64_t{c.heads + 2 * c.kv_heads} * c.head_dim;
+    const int64_t row_bytes = (static_cast<int64_t>(longest) + unit.max_new_tokens) * c.layers *
+                              values * static_cast<int64_t>(model_.weights().embedding.itemsize());
+    return std::clamp<int64_t>(max_cache_bytes_ / (2 * row_bytes), 1, kMostGenerateRows);
+  }
+
+  std::vector<Batch> GenerateBatches(const GenerateUnit& unit) const {
+    const auto most = static_cast<size_t>(GenerateRows(unit));
+    std::vector<Batch> batches;
+    for (size_t row = 0; row < unit.rows.size(); ++row) {
+      if (row % most == 0) batches.emplace_back();
+      batches.back().push_back(static_cast<int>(row));
+    }
+    return batches;
+  }
+
   // Takes a batch through the model and scores its continuations; returns the tokens computed,
   // summed over the layers.
   absl::StatusOr<int64_t> Score(const BatchRows& batch, LayerWatcher* watcher,
@@ -216,6 +284,7 @@ class EngineImpl final : public Engine {
 
   Transformer model_;
   int64_t max_batch_tokens_;
+  int64_t max_cache_bytes_;
   Sharing sharing_;
 };
 

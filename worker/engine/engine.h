@@ -135,6 +135,46 @@ struct UnitResult {
   int oom_backoffs = 0;  // times a batch was halved
 };
 
+// When a generated token changes the heads that a row loses.
+enum class MaskUpdate {
+  kEveryStep,  // decided anew from prompt and generated tokens, and applied to all positions: as if
+               // everything were computed again
+  kPromptOnce,  // decided on the prompt, then kept
+};
+
+struct GenerateRow {
+  std::span<const int32_t> prompt;  // at least one token
+  int rule = 0;                     // index into GenerateUnit::rules
+  uint64_t random_key = 0;          // as Row::random_key
+};
+
+// Prompts to continue greedily: the next token is the argmax, of equals the lower id.
+struct GenerateUnit {
+  std::vector<GenerateRow> rows;
+  std::vector<Rule> rules;
+  int max_new_tokens = 0;            // 1 up to what the context leaves
+  std::vector<int32_t> stop_tokens;  // the first of these ends a row and is its last token
+  MaskUpdate mask_update = MaskUpdate::kEveryStep;
+};
+
+struct GeneratedRow {
+  std::vector<int32_t> tokens;
+  // For each token, the heads that were zeroed when it was chosen, as RowResult::mask.
+  std::vector<std::vector<uint8_t>> masks;
+  // False when a deciding score or a logit was NaN or infinite; the row ends there, without a
+  // token.
+  bool finite = true;
+};
+
+struct GenerateResult {
+  std::vector<GeneratedRow> rows;
+  // Tokens computed, as a mean over the layers, and what computing every step's whole input would
+  // have taken.
+  int64_t computed_tokens = 0;
+  int64_t recomputed_tokens = 0;
+  int oom_backoffs = 0;  // times a batch was halved
+};
+
 // Set from another thread to stop between two batches; Run then returns CANCELLED.
 using CancelFlag = std::atomic<bool>;
 
@@ -150,6 +190,7 @@ class BatchObserver {
 struct Sharing {
   bool prefixes = true;  // a common prefix is computed once for each history of masks
   bool rules = true;     // likewise what is common to rows with different rules
+  bool steps = true;     // generation takes up what earlier steps computed
 };
 
 // How attention is computed. Results agree within the tolerances; all but the first are for tests
@@ -167,6 +208,9 @@ struct EngineOptions {
   // Threads for CPU work inside one operation; 0 leaves libtorch's setting.
   int threads = 0;
   AttentionKernel attention = AttentionKernel::kBest;
+  // Bounds what generation keeps beside the weights: fewer rows go side by side, and histories that
+  // were not met lately are dropped. 0: chosen for the device.
+  int64_t max_cache_bytes = 0;
   Sharing sharing;
 };
 
@@ -192,6 +236,13 @@ class Engine {
   // The plain forward pass of the same model without any instrumentation: log-likelihoods only,
   // rules must be kNone. The reference of the benchmarks.
   virtual absl::StatusOr<UnitResult> RunPlain(const Unit& unit, const CancelFlag& cancel) = 0;
+
+  // Exact under MaskUpdate::kEveryStep: what a layer computed is kept by the masks below it, and
+  // taken up again where those masks come back. CANCELLED takes effect between two steps;
+  // `observer` (may be null) is told of batches as they end.
+  virtual absl::StatusOr<GenerateResult> Generate(const GenerateUnit& unit,
+                                                  const CancelFlag& cancel,
+                                                  BatchObserver* observer) = 0;
 
   // Logits at the last `positions` input positions of one token sequence under one rule,
   // [positions][vocabulary]. For parity tests and probes.

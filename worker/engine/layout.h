@@ -23,6 +23,7 @@ struct Layout {
     int64_t length = 0;     // its own tokens, at least one
     int trunk = kNoTrunk;   // index into `trunks`: the keys before its own
     std::vector<int> rows;  // indices into the batch's rows, at least one
+    int64_t past = 0;       // without a trunk: tokens before its own that earlier steps computed
   };
 
   std::vector<int64_t> trunks;   // their tokens, at least one each, from position 0 on

@@ -53,12 +53,15 @@ absl::Status CheckTargets(const Unit& unit, const Row& row, int64_t length,
   return absl::OkStatus();
 }
 
+absl::Status CheckRuleIndex(int rule, size_t rules, const std::string& name) {
+  if (rule >= 0 && static_cast<size_t>(rule) < rules) return absl::OkStatus();
+  return InvalidField(name + ".rule", absl::StrCat(rule),
+                      absl::StrCat("the unit has ", rules, " rules"));
+}
+
 absl::Status CheckRow(const ModelConfig& config, const Unit& unit, const Row& row,
                       const std::string& name) {
-  if (row.rule < 0 || static_cast<size_t>(row.rule) >= unit.rules.size()) {
-    return InvalidField(name + ".rule", absl::StrCat(row.rule),
-                        absl::StrCat("the unit has ", unit.rules.size(), " rules"));
-  }
+  HC_RETURN_IF_ERROR(CheckRuleIndex(row.rule, unit.rules.size(), name));
   const auto length = static_cast<int64_t>(unit.prefix.size() + row.suffix.size());
   if (length < 1 || length > config.max_position_embeddings) {
     return InvalidField(name, absl::StrCat(length, " tokens"),
@@ -134,6 +137,32 @@ absl::Status ValidateUnit(const ModelConfig& config, const Unit& unit) {
   }
   for (size_t i = 0; i < unit.rows.size(); ++i) {
     HC_RETURN_IF_ERROR(CheckRow(config, unit, unit.rows[i], absl::StrCat("rows[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateUnit(const ModelConfig& config, const GenerateUnit& unit) {
+  for (size_t i = 0; i < unit.rules.size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckRule(config, unit.rules[i], absl::StrCat("rules[", i, "]")));
+  }
+  HC_RETURN_IF_ERROR(CheckTokens(unit.stop_tokens, config.vocab_size, "stop_tokens"));
+  const int64_t context = config.max_position_embeddings;
+  if (unit.max_new_tokens < 1 || unit.max_new_tokens >= context) {
+    return InvalidField("max_new_tokens", absl::StrCat(unit.max_new_tokens),
+                        absl::StrCat("must be from 1 to ", context - 1));
+  }
+  for (size_t i = 0; i < unit.rows.size(); ++i) {
+    const GenerateRow& row = unit.rows[i];
+    const std::string name = absl::StrCat("rows[", i, "]");
+    HC_RETURN_IF_ERROR(CheckRuleIndex(row.rule, unit.rules.size(), name));
+    HC_RETURN_IF_ERROR(CheckTokens(row.prompt, config.vocab_size, name + ".prompt"));
+    const int64_t most = context - unit.max_new_tokens;
+    if (row.prompt.empty() || static_cast<int64_t>(row.prompt.size()) > most) {
+      return InvalidField(
+          name + ".prompt", absl::StrCat(row.prompt.size(), " tokens"),
+          absl::StrCat("must have from 1 to ", most, " tokens: the model's context of ", context,
+                       " less ", unit.max_new_tokens, " new ones"));
+    }
   }
   return absl::OkStatus();
 }

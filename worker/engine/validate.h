@@ -10,5 +10,6 @@
 namespace headcount::engine {
 
 absl::Status ValidateUnit(const catalog::ModelConfig& config, const Unit& unit);
+absl::Status ValidateUnit(const catalog::ModelConfig& config, const GenerateUnit& unit);
 
 }  // namespace headcount::engine

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "ATen/core/Tensor.h"
 #include "c10/core/Device.h"
@@ -17,6 +18,12 @@
 
 namespace headcount::engine {
 
+// Keys and values that earlier steps computed, as they were then: [past, kv_heads, head_dim].
+struct PastKeys {
+  at::Tensor k;
+  at::Tensor v;
+};
+
 // After rotary embedding (and q/k norm). All of the model's type, last dimension contiguous.
 struct AttentionInput {
   at::Tensor q;  // [tokens, heads, head_dim]
@@ -24,6 +31,7 @@ struct AttentionInput {
   at::Tensor v;  // [tokens, kv_heads, head_dim]
   double scale = 1;
   const Packing* packing = nullptr;
+  std::span<const PastKeys> past;  // one a branch, or empty where no branch has a past
 };
 
 // What is taken beside the output. What is not asked for costs nothing.
@@ -33,7 +41,7 @@ struct AttentionExtras {
 };
 
 // With P the weights of a query head over the keys of the input up to the query token itself (its
-// trunk's first), in float32 arithmetic:
+// trunk's or past ones first), in float32 arithmetic:
 struct AttentionOutput {
   at::Tensor z;             // [tokens, heads, head_dim], P v, of the model's type, contiguous
   at::Tensor first_weight;  // [tokens, heads] float32, P_i0

@@ -14,29 +14,27 @@
 namespace headcount::engine {
 namespace {
 
-// Tokens [begin, begin + length), of a trunk, or of a branch with the tokens of its trunk.
-struct Range {
-  int64_t begin = 0;
-  int64_t length = 0;
-};
-
 class DenseAttention final : public Attention {
  public:
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override {
     const Layout& layout = input.packing->layout;
     const std::vector<int64_t>& begins = input.packing->begins;
+    const PastKeys nothing{input.k.narrow(0, 0, 0), input.v.narrow(0, 0, 0)};
     std::vector<AttentionOutput> parts;
     for (size_t t = 0; t < layout.trunks.size(); ++t) {
-      parts.push_back(One(input, {}, {begins[t], layout.trunks[t]}));
+      parts.push_back(One(input, nothing, begins[t], layout.trunks[t]));
     }
     for (size_t b = 0; b < layout.branches.size(); ++b) {
       const Layout::Branch& branch = layout.branches[b];
-      Range trunk;
+      PastKeys before = nothing;
       if (branch.trunk != Layout::kNoTrunk) {
         const auto t = static_cast<size_t>(branch.trunk);
-        trunk = {begins[t], layout.trunks[t]};
+        before = {input.k.narrow(0, begins[t], layout.trunks[t]),
+                  input.v.narrow(0, begins[t], layout.trunks[t])};
+      } else if (branch.past > 0) {
+        before = input.past[b];
       }
-      parts.push_back(One(input, trunk, {begins[layout.trunks.size() + b], branch.length}));
+      parts.push_back(One(input, before, begins[layout.trunks.size() + b], branch.length));
     }
     std::vector<at::Tensor> z, first_weight, entropy;
     for (const AttentionOutput& part : parts) {
@@ -52,28 +50,26 @@ class DenseAttention final : public Attention {
   }
 
  private:
-  static AttentionOutput One(const AttentionInput& input, Range trunk, Range own) {
-    const int64_t group = input.q.size(1) / input.k.size(1);
-    const at::Tensor q = input.q.narrow(0, own.begin, own.length).transpose(0, 1).to(at::kFloat);
-    const at::Tensor k = Keys(input.k, trunk, own, group);
-    const at::Tensor v = Keys(input.v, trunk, own, group);
+  // The `length` tokens from `begin` on, which see all of `before`.
+  static AttentionOutput One(const AttentionInput& input, const PastKeys& before, int64_t begin,
+                             int64_t length) {
+    const int64_t group = input.q.size(1) / input.k.size(1), past = before.k.size(0);
+    const auto all = [&](const at::Tensor& first, const at::Tensor& own) {
+      return at::cat({first, own.narrow(0, begin, length)})
+          .transpose(0, 1)
+          .to(at::kFloat)
+          .repeat_interleave(group, 0);  // [heads, past + length, head_dim]
+    };
+    const at::Tensor q = input.q.narrow(0, begin, length).transpose(0, 1).to(at::kFloat);
+    const at::Tensor k = all(before.k, input.k), v = all(before.v, input.v);
     const at::Tensor hidden =  // keys after the query
-        at::ones({own.length, trunk.length + own.length}, q.options().dtype(at::kBool))
-            .triu_(trunk.length + 1);
+        at::ones({length, past + length}, q.options().dtype(at::kBool)).triu_(past + 1);
     const at::Tensor p = at::matmul(q, k.transpose(-2, -1))
                              .mul_(input.scale)
                              .masked_fill_(hidden, -std::numeric_limits<float>::infinity())
-                             .softmax(-1);  // [heads, own tokens, all tokens]
+                             .softmax(-1);  // [heads, length, past + length]
     return {at::matmul(p, v).transpose(0, 1).to(input.q.scalar_type()), p.select(-1, 0).t(),
             at::xlogy(p, p).sum(-1).neg_().t()};
-  }
-
-  // Of all tokens of an input, for each query head: [heads, tokens, head_dim] float32.
-  static at::Tensor Keys(const at::Tensor& x, Range trunk, Range own, int64_t group) {
-    return at::cat({x.narrow(0, trunk.begin, trunk.length), x.narrow(0, own.begin, own.length)})
-        .transpose(0, 1)
-        .to(at::kFloat)
-        .repeat_interleave(group, 0);
   }
 };
 

@@ -4,9 +4,10 @@
 //   entropy_i = -sum_j P_ij ln P_ij = lse_i - sum_j P_ij s q_i.k_j = lse_i - s q_i.(P K)_i
 // and P K is the same kernel with K in the place of V.
 //
-// A branch sees its trunk's keys and its own. Each part is a call of its own, the trunk's with the
-// tokens of all its branches as one block of queries: no key is copied. With lse_t and lse_o of the
-// two parts, the weights on the trunk sum to w = sigmoid(lse_t - lse_o), so
+// A branch sees its trunk's keys (or those of its past) and its own. Each part is a call of its
+// own, the trunk's with the tokens of all its branches as one block of queries: no key is copied.
+// With lse_t and lse_o of the two parts, the weights on the trunk sum to w = sigmoid(lse_t -
+// lse_o), so
 //   P v = w (P_t v) + (1 - w) (P_o v)   and   lse = ln(exp lse_t + exp lse_o).
 
 #include <vector>
@@ -58,16 +59,38 @@ Attended WithinSegments(const Packing& packing, const at::Tensor& q, const at::T
   return all;
 }
 
-// Adds what the branches of a trunk see of it.
-void AddTrunk(const TrunkBlock& block, const at::Tensor& q, const at::Tensor& k,
-              const at::Tensor& v, double scale, Attended& all) {
-  const auto trunk = [&](const at::Tensor& x) {
-    return x.narrow(0, block.trunk, block.trunk_tokens).unsqueeze(0);
-  };
-  const Attended part = Call(q.narrow(0, block.begin, block.tokens).unsqueeze(0), trunk(k),
-                             trunk(v), scale, Visible::kAll);
-  at::Tensor value = all.value.narrow(0, block.begin, block.tokens);
-  at::Tensor lse = all.log_sum_exp.narrow(0, block.begin, block.tokens);
+// The tokens [begin, begin + tokens) and the keys and values that all of them see before their own.
+struct Before {
+  int64_t begin = 0;
+  int64_t tokens = 0;
+  at::Tensor k;  // [keys, kv_heads, head_dim]
+  at::Tensor v;
+};
+
+// Trunks of the batch, and what branches have from earlier steps.
+std::vector<Before> AllBefore(const AttentionInput& input) {
+  const Packing& packing = *input.packing;
+  std::vector<Before> all;
+  for (const TrunkBlock& block : packing.trunks) {
+    all.push_back({block.begin, block.tokens, input.k.narrow(0, block.trunk, block.trunk_tokens),
+                   input.v.narrow(0, block.trunk, block.trunk_tokens)});
+  }
+  const Layout& layout = packing.layout;
+  for (size_t b = 0; b < input.past.size(); ++b) {
+    const Layout::Branch& branch = layout.branches[b];
+    if (branch.past == 0) continue;
+    all.push_back({packing.begins[layout.trunks.size() + b], branch.length, input.past[b].k,
+                   input.past[b].v});
+  }
+  return all;
+}
+
+// Adds what tokens see of the keys before their own.
+void AddBefore(const Before& before, const at::Tensor& q, double scale, Attended& all) {
+  const Attended part = Call(q.narrow(0, before.begin, before.tokens).unsqueeze(0),
+                             before.k.unsqueeze(0), before.v.unsqueeze(0), scale, Visible::kAll);
+  at::Tensor value = all.value.narrow(0, before.begin, before.tokens);
+  at::Tensor lse = all.log_sum_exp.narrow(0, before.begin, before.tokens);
   const at::Tensor weight = part.log_sum_exp.sub(lse).sigmoid_().unsqueeze(-1);
   if (value.scalar_type() == at::kFloat) {
     value.lerp_(part.value, weight);
@@ -77,12 +100,28 @@ void AddTrunk(const TrunkBlock& block, const at::Tensor& q, const at::Tensor& k,
   at::logaddexp_out(lse, lse, part.log_sum_exp);
 }
 
-Attended Attend(const Packing& packing, const at::Tensor& q, const at::Tensor& k,
-                const at::Tensor& v, double scale) {
-  Attended all = WithinSegments(packing, q, k, v, scale);
-  for (const TrunkBlock& block : packing.trunks) AddTrunk(block, q, k, v, scale, all);
+Attended Attend(const AttentionInput& input) {
+  Attended all = WithinSegments(*input.packing, input.q, input.k, input.v, input.scale);
+  for (const Before& before : AllBefore(input)) AddBefore(before, input.q, input.scale, all);
   return all;
 }
+
+// The same input in float32, with the keys in the place of the values.
+struct KeysAsValues {
+  explicit KeysAsValues(const AttentionInput& from) : input(from) {
+    input.q = from.q.to(at::kFloat);
+    input.k = input.v = from.k.to(at::kFloat);
+    for (const PastKeys& keys : from.past) {
+      const at::Tensor k = keys.k.defined() ? keys.k.to(at::kFloat) : at::Tensor();
+      past.push_back({k, k});
+    }
+    input.past = past;
+  }
+  KeysAsValues(const KeysAsValues&) = delete;
+
+  AttentionInput input;
+  std::vector<PastKeys> past;
+};
 
 // Tokens at position 0 have one visible key: exactly `value`, not rounding noise.
 void SetAtFirst(const Packing& packing, const at::Tensor& values, double value) {
@@ -105,18 +144,19 @@ at::Tensor LogitsOfFirst(const at::Tensor& q, const at::Tensor& first, double sc
       .flatten(0, 1);
 }
 
-at::Tensor FirstWeight(const Packing& packing, const at::Tensor& q, const at::Tensor& k,
-                       double scale, const at::Tensor& log_sum_exp) {
+// `input` in float32.
+at::Tensor FirstWeight(const AttentionInput& input, const at::Tensor& log_sum_exp) {
+  const Packing& packing = *input.packing;
   const at::Tensor weight = at::empty(log_sum_exp.sizes(), log_sum_exp.options());
   for (const SegmentBlock& block : packing.blocks) {
     if (!block.starts_input) continue;
     weight.narrow(0, block.begin, block.tokens())
-        .copy_(LogitsOfFirst(block.Of(q), block.Of(k).select(1, 0), scale));
+        .copy_(LogitsOfFirst(block.Of(input.q), block.Of(input.k).select(1, 0), input.scale));
   }
-  for (const TrunkBlock& block : packing.trunks) {
-    weight.narrow(0, block.begin, block.tokens)
-        .copy_(LogitsOfFirst(q.narrow(0, block.begin, block.tokens).unsqueeze(0),
-                             k.narrow(0, block.trunk, 1), scale));
+  for (const Before& before : AllBefore(input)) {
+    weight.narrow(0, before.begin, before.tokens)
+        .copy_(LogitsOfFirst(input.q.narrow(0, before.begin, before.tokens).unsqueeze(0),
+                             before.k.narrow(0, 0, 1), input.scale));
   }
   weight.sub_(log_sum_exp).exp_();
   SetAtFirst(packing, weight, 1);
@@ -126,22 +166,18 @@ at::Tensor FirstWeight(const Packing& packing, const at::Tensor& q, const at::Te
 class FlashAttention final : public Attention {
  public:
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override {
-    const Packing& packing = *input.packing;
-    const Attended attended = Attend(packing, input.q, input.k, input.v, input.scale);
+    const Attended attended = Attend(input);
     AttentionOutput out;
     out.z = attended.value;
     if (!extras.first_weight && !extras.entropy) return out;
 
-    const at::Tensor q = input.q.to(at::kFloat), k = input.k.to(at::kFloat);
-    if (extras.first_weight) {
-      out.first_weight = FirstWeight(packing, q, k, input.scale, attended.log_sum_exp);
-    }
+    // Keys can be large (norms of hundreds): a 16-bit P K is off by tenths of nats.
+    const KeysAsValues float32(input);
+    if (extras.first_weight) out.first_weight = FirstWeight(float32.input, attended.log_sum_exp);
     if (extras.entropy) {
-      // Keys can be large (norms of hundreds): a 16-bit P K is off by tenths of nats, so this call
-      // is float32.
-      const Attended keys = Attend(packing, q, k, k, input.scale);
-      out.entropy = keys.log_sum_exp.sub(at::mul(q, keys.value).sum(-1), input.scale);
-      SetAtFirst(packing, out.entropy, 0);
+      const Attended keys = Attend(float32.input);
+      out.entropy = keys.log_sum_exp.sub(at::mul(float32.input.q, keys.value).sum(-1), input.scale);
+      SetAtFirst(*input.packing, out.entropy, 0);
     }
     return out;
   }

@@ -6,7 +6,7 @@
 //
 // Blocks of queries go over blocks of keys, as flash attention does; memory is a block a thread.
 // The query heads of a KV head go together: one matrix product with their common keys. A branch's
-// queries see the keys of its trunk, then their own.
+// queries see the keys of its trunk or past, then their own.
 
 #include <algorithm>
 #include <atomic>
@@ -41,50 +41,71 @@ void Multiply(char op_a, int64_t m, int64_t n, int64_t k, const float* a, int64_
 constexpr int64_t kBlockRows = 192;
 constexpr int64_t kBlockKeys = 256;
 
+// [tokens, heads, head_dim] float32 with its last two dimensions dense.
+struct View {
+  explicit View(const at::Tensor& x) : data(x.const_data_ptr<float>()), stride(x.stride(0)) {}
+  const float* Token(int64_t token) const { return data + token * stride; }
+
+  const float* data;
+  int64_t stride;
+};
+
+// Keys and values of neighbouring tokens.
+struct Keys {
+  const float* k = nullptr;
+  int64_t k_stride = 0;
+  const float* v = nullptr;
+  int64_t v_stride = 0;
+  int64_t count = 0;
+
+  Keys From(int64_t first, int64_t most) const {
+    return {k + first * k_stride, k_stride, v + first * v_stride, v_stride,
+            std::min(most, count - first)};
+  }
+};
+
+Keys KeysOf(const at::Tensor& k, const at::Tensor& v, int64_t begin, int64_t count) {
+  const View keys(k), values(v);
+  return {keys.Token(begin), keys.stride, values.Token(begin), values.stride, count};
+}
+
 // Some query tokens of one segment and the keys that they may see.
 struct QueryBlock {
   int64_t begin = 0;
   int64_t count = 0;
-  int64_t segment = 0;  // index of the segment's first token: own keys are [segment, query]
-  int64_t trunk = 0;    // keys before them: [trunk, trunk + trunk_tokens)
-  int64_t trunk_tokens = 0;
+  Keys before;  // all of them see these
+  Keys own;     // of the segment, up to the last query; the last ones are the queries' own
 
-  int64_t keys() const { return trunk_tokens + begin + count - segment; }
+  int64_t work() const { return (before.count + own.count) * count; }
 };
 
-std::vector<QueryBlock> QueryBlocks(const Packing& packing, int64_t block_tokens) {
+std::vector<QueryBlock> QueryBlocks(const AttentionInput& input, int64_t block_tokens) {
   std::vector<QueryBlock> blocks;
-  const auto add = [&](int64_t segment, int64_t length, int64_t trunk, int64_t trunk_tokens) {
+  const auto add = [&](int64_t segment, int64_t length, const Keys& before) {
     for (int64_t i = 0; i < length; i += block_tokens) {
-      blocks.push_back(
-          {segment + i, std::min(block_tokens, length - i), segment, trunk, trunk_tokens});
+      const int64_t count = std::min(block_tokens, length - i);
+      blocks.push_back({segment + i, count, before, KeysOf(input.k, input.v, segment, i + count)});
     }
   };
-  const Layout& layout = packing.layout;
-  for (size_t t = 0; t < layout.trunks.size(); ++t) add(packing.begins[t], layout.trunks[t], 0, 0);
+  const Layout& layout = input.packing->layout;
+  const std::vector<int64_t>& begins = input.packing->begins;
+  for (size_t t = 0; t < layout.trunks.size(); ++t) add(begins[t], layout.trunks[t], {});
   for (size_t b = 0; b < layout.branches.size(); ++b) {
     const Layout::Branch& branch = layout.branches[b];
-    const int64_t segment = packing.begins[layout.trunks.size() + b];
-    if (branch.trunk == Layout::kNoTrunk) {
-      add(segment, branch.length, 0, 0);
-    } else {
+    Keys before;
+    if (branch.trunk != Layout::kNoTrunk) {
       const auto t = static_cast<size_t>(branch.trunk);
-      add(segment, branch.length, packing.begins[t], layout.trunks[t]);
+      before = KeysOf(input.k, input.v, begins[t], layout.trunks[t]);
+    } else if (branch.past > 0) {
+      before = KeysOf(input.past[b].k, input.past[b].v, 0, branch.past);
     }
+    add(begins[layout.trunks.size() + b], branch.length, before);
   }
   // The longest first, so that threads end together.
-  std::stable_sort(blocks.begin(), blocks.end(), [](const QueryBlock& a, const QueryBlock& b) {
-    return a.keys() * a.count > b.keys() * b.count;
-  });
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const QueryBlock& a, const QueryBlock& b) { return a.work() > b.work(); });
   return blocks;
 }
-
-// [tokens, heads, head_dim] float32 with its last two dimensions dense.
-struct View {
-  explicit View(const at::Tensor& x) : data(x.const_data_ptr<float>()), stride(x.stride(0)) {}
-  const float* data;
-  int64_t stride;
-};
 
 struct Output {
   float* z;             // [tokens, heads, head_dim]
@@ -97,8 +118,6 @@ class BlockKernel {
  public:
   BlockKernel(const AttentionInput& input, const Output& out, int64_t block_tokens)
       : q_(input.q),
-        k_(input.k),
-        v_(input.v),
         out_(out),
         heads_(input.q.size(1)),
         group_(input.q.size(1) / input.k.size(1)),
@@ -118,8 +137,13 @@ class BlockKernel {
     std::fill_n(states_.begin(), rows_, SoftmaxState{});
     seen_any_ = false;
     CopyQueries(block, kv);
-    OverKeys(block.trunk, block.trunk_tokens, /*causal=*/nullptr, kv);
-    OverKeys(block.segment, block.begin + block.count - block.segment, &block, kv);
+    for (int64_t i = 0; i < block.before.count; i += kBlockKeys) {
+      OverKeys(block.before.From(i, kBlockKeys), /*visible=*/kBlockKeys, kv);
+    }
+    for (int64_t i = 0; i < block.own.count; i += kBlockKeys) {
+      // The first query is own key count - block.count, and sees those up to itself.
+      OverKeys(block.own.From(i, kBlockKeys), block.own.count - block.count + 1 - i, kv);
+    }
     Write(block, kv);
   }
 
@@ -127,41 +151,32 @@ class BlockKernel {
   void CopyQueries(const QueryBlock& block, int64_t kv) {
     float* to = queries_.data();
     for (int64_t t = block.begin; t < block.begin + block.count; ++t) {
-      const float* from = q_.data + t * q_.stride + kv * group_ * dim_;
+      const float* from = q_.Token(t) + kv * group_ * dim_;
       for (int64_t i = 0; i < group_ * dim_; ++i) *to++ = from[i] * scale_;
     }
   }
 
-  // Keys [begin, begin + count); with `causal`, a query sees those up to itself.
-  void OverKeys(int64_t begin, int64_t count, const QueryBlock* causal, int64_t kv) {
-    for (int64_t i = 0; i < count; i += kBlockKeys) {
-      OverBlock(begin + i, std::min(kBlockKeys, count - i), causal, kv);
-    }
-  }
-
-  void OverBlock(int64_t begin, int64_t count, const QueryBlock* causal, int64_t kv) {
-    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
-    const int64_t offset = begin * k_.stride + kv * dim_;
+  // At most kBlockKeys keys; the block's first query token sees the first `visible` of them (which
+  // may be none, or more than there are), each later one another.
+  void OverKeys(const Keys& keys, int64_t visible, int64_t kv) {
+    const int64_t padded = (keys.count + kLanes - 1) / kLanes * kLanes;
     // Rows are row-major here and columns there: logits' = K Q'.
-    Multiply('T', count, rows_, dim_, k_.data + offset, k_.stride, queries_.data(), dim_, 0,
-             logits_.data(), padded);
+    Multiply('T', keys.count, rows_, dim_, keys.k + kv * dim_, keys.k_stride, queries_.data(), dim_,
+             0, logits_.data(), padded);
     const SoftmaxRow softmax = BestSoftmaxRow();
     for (int64_t row = 0; row < rows_; ++row) {
       float* logits = logits_.data() + row * padded;
       if (!seen_any_) firsts_[static_cast<size_t>(row)] = logits[0];
-      int64_t visible = count;
-      if (causal != nullptr) {
-        visible = std::clamp<int64_t>(causal->begin + row / group_ - begin + 1, 0, count);
-      }
-      std::fill(logits + visible, logits + padded, kHidden);
+      const int64_t seen = std::clamp<int64_t>(visible + row / group_, 0, keys.count);
+      std::fill(logits + seen, logits + padded, kHidden);
       const float correction = softmax(logits, padded, states_[static_cast<size_t>(row)]);
       if (seen_any_ && correction != 1) {
         float* output = outputs_.data() + row * dim_;
         for (int64_t i = 0; i < dim_; ++i) output[i] *= correction;
       }
     }
-    Multiply('N', dim_, rows_, count, v_.data + begin * v_.stride + kv * dim_, v_.stride,
-             logits_.data(), padded, seen_any_ ? 1 : 0, outputs_.data(), dim_);
+    Multiply('N', dim_, rows_, keys.count, keys.v + kv * dim_, keys.v_stride, logits_.data(),
+             padded, seen_any_ ? 1 : 0, outputs_.data(), dim_);
     seen_any_ = true;
   }
 
@@ -182,7 +197,7 @@ class BlockKernel {
     }
   }
 
-  View q_, k_, v_;
+  View q_;
   Output out_;
   int64_t heads_, group_, dim_;
   float scale_;
@@ -209,7 +224,7 @@ class OnePassAttention final : public Attention {
                     extras.first_weight ? out.first_weight.mutable_data_ptr<float>() : nullptr,
                     extras.entropy ? out.entropy.mutable_data_ptr<float>() : nullptr};
     const int64_t block_tokens = std::max<int64_t>(8, kBlockRows * kv_heads / heads);
-    const std::vector<QueryBlock> blocks = QueryBlocks(*input.packing, block_tokens);
+    const std::vector<QueryBlock> blocks = QueryBlocks(input, block_tokens);
     const auto tasks = static_cast<int64_t>(blocks.size()) * kv_heads;
     std::atomic<int64_t> next = 0;
     at::parallel_for(0, std::min<int64_t>(tasks, at::get_num_threads()), 1, [&](int64_t, int64_t) {

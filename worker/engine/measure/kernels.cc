@@ -12,13 +12,13 @@ constexpr AttentionExtras kFirstWeight = {.first_weight = true};
 constexpr AttentionExtras kEntropy = {.entropy = true};
 
 constexpr MeasureKernel kKernels[] = {
-    {Measurement::kFirstWeight, MeasureFirstWeight, kFirstWeight, false},
-    {Measurement::kEntropy, MeasureEntropy, kEntropy, false},
-    {Measurement::kFirstValue, MeasureFirstValue, kNothing, false},
-    {Measurement::kValue, MeasureValue, kNothing, false},
-    {Measurement::kOutput, MeasureOutput, kNothing, false},
-    {Measurement::kLastOutput, MeasureLastOutput, kNothing, false},
-    {Measurement::kProjected, MeasureProjected, kNothing, true},
+    {Measurement::kFirstWeight, MeasureFirstWeight, kFirstWeight, false, Over::kMean},
+    {Measurement::kEntropy, MeasureEntropy, kEntropy, false, Over::kMean},
+    {Measurement::kFirstValue, MeasureFirstValue, kNothing, false, Over::kFirst},
+    {Measurement::kValue, MeasureValue, kNothing, false, Over::kMean},
+    {Measurement::kOutput, MeasureOutput, kNothing, false, Over::kMean},
+    {Measurement::kLastOutput, MeasureLastOutput, kNothing, false, Over::kLast},
+    {Measurement::kProjected, MeasureProjected, kNothing, true, Over::kMean},
 };
 
 bool Has(unsigned measurements, Measurement m) {

@@ -24,11 +24,21 @@ struct MeasureInput {
   const at::Tensor& gram;           // Transformer::Gram of the layer; undefined unless asked for
 };
 
+// Which tokens of an input a measurement speaks of. Kernels see the tokens of this step;
+// generation, which computes an input bit by bit, joins what they gave (see
+// generate/layer_cache.h).
+enum class Over {
+  kMean,   // the mean over all: the sum over this step's tokens by the whole input's length
+  kFirst,  // position 0
+  kLast,
+};
+
 struct MeasureKernel {
   catalog::Measurement measurement;
   at::Tensor (*run)(const MeasureInput& input);  // [rows, heads] float32
   AttentionExtras extras;                        // what it needs from attention
   bool needs_gram;
+  Over over;
 };
 
 // Each measurement once, in the order of catalog::Measurement.

@@ -83,7 +83,7 @@ Packing Pack(Layout layout, c10::Device device) {
     const int64_t segment = packing.segments();
     const bool has_trunk = branch.trunk != Layout::kNoTrunk;
     const auto trunk = static_cast<size_t>(has_trunk ? branch.trunk : 0);
-    const int64_t position = has_trunk ? layout.trunks[trunk] : 0;
+    const int64_t position = has_trunk ? layout.trunks[trunk] : branch.past;
     packer.Add(branch.length, position, packing.row_count());
     if (has_trunk) {
       if (packing.trunks.size() <= trunk) {

@@ -23,7 +23,7 @@ struct SegmentBlock {
   int64_t begin = 0;
   int64_t segments = 0;
   int64_t length = 0;
-  bool starts_input = false;  // position 0 is here: trunks, and branches without one
+  bool starts_input = false;  // position 0 is here: trunks, and branches with nothing before them
 
   int64_t tokens() const { return segments * length; }
   // The block's part of `values` ([tokens, ...]) as [segments, length, ...], without a copy.
@@ -44,7 +44,7 @@ struct Packing {
   int64_t tokens = 0;
   std::vector<int> rows;             // of the batch, in the order in which the branches list them
   std::vector<int64_t> begins;       // [segments]: index of its first token; trunks, then branches
-  std::vector<int64_t> lengths;      // [rows]: tokens of the input, trunk included
+  std::vector<int64_t> lengths;      // [rows]: tokens of the input, trunk or past included
   std::vector<int64_t> ends;         // [rows]: one past the index of the last token
   std::vector<SegmentBlock> blocks;  // in order, covering all segments
   std::vector<TrunkBlock> trunks;    // of layout.trunks
@@ -55,9 +55,10 @@ struct Packing {
   at::Tensor branch_of_row;  // [rows] int64: its branch's segment
   at::Tensor trunk_of_row;   // [rows] int64: its trunk's segment, or the number of segments;
                              // undefined without trunks
-  at::Tensor first_tokens;   // [rows] int64: index of the token at position 0
-  at::Tensor last_tokens;    // [rows] int64
-  at::Tensor row_lengths;    // [rows, 1] float32: `lengths`
+  at::Tensor first_tokens;  // [rows] int64: index of the token at position 0; its first token where
+                            // that is in the past
+  at::Tensor last_tokens;   // [rows] int64
+  at::Tensor row_lengths;   // [rows, 1] float32: `lengths`
 
   int64_t row_count() const { return static_cast<int64_t>(rows.size()); }
   int64_t segments() const { return static_cast<int64_t>(begins.size()); }

@@ -112,10 +112,11 @@ RotaryTable Transformer::Rotary(const Packing& packing) {
 }
 
 LayerHeads Transformer::Attend(int layer, const at::Tensor& x, const Packing& packing,
-                               const RotaryTable& rotary, AttentionExtras extras) const {
-  const AttentionInput input =
-      Project(weights_.layers[static_cast<size_t>(layer)], x, rotary, packing);
-  return {layer, &packing, input.v, attention_->Run(input, extras)};
+                               const RotaryTable& rotary, AttentionExtras extras,
+                               std::span<const PastKeys> past) const {
+  AttentionInput input = Project(weights_.layers[static_cast<size_t>(layer)], x, rotary, packing);
+  input.past = past;
+  return {layer, &packing, input.k, input.v, attention_->Run(input, extras)};
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden) const {

@@ -21,7 +21,8 @@ namespace headcount::engine {
 struct LayerHeads {
   int layer = 0;
   const Packing* packing = nullptr;
-  at::Tensor v;              // [tokens, kv_heads, head_dim], of the model's type
+  at::Tensor k;              // [tokens, kv_heads, head_dim], of the model's type, rotated
+  at::Tensor v;              // likewise
   AttentionOutput attended;  // before any intervention in this layer
 };
 
@@ -38,9 +39,11 @@ class Transformer {
 
   RotaryTable Rotary(const Packing& packing);
 
-  // Attention of layer `layer` over the hidden states x [tokens, hidden] before it.
+  // Attention of layer `layer` over the hidden states x [tokens, hidden] before it; `past` as in
+  // AttentionInput.
   LayerHeads Attend(int layer, const at::Tensor& x, const Packing& packing,
-                    const RotaryTable& rotary, AttentionExtras extras) const;
+                    const RotaryTable& rotary, AttentionExtras extras,
+                    std::span<const PastKeys> past = {}) const;
 
   // The rest of the layer: adds W_O of the heads' outputs z [n, heads, head_dim] and the MLP to x
   // [n, hidden], in place.
