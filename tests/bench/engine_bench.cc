@@ -31,7 +31,7 @@ struct Arguments {
 
 [[noreturn]] void Usage(int code) {
   (code == 0 ? std::cout : std::cerr)
-      << "usage: engine_bench --model FOLDER [--threads N]\n"
+      << "usage: engine_bench --model FOLDER [--threads N] [--sharing on|off]\n"
          "Reads benchmark commands as JSON lines; tests/bench/run.sh sends them.\n";
   std::exit(code);
 }
@@ -46,6 +46,9 @@ Arguments ParseArguments(int argc, char** argv) {
       arguments.model = argv[++i];
     } else if (name == "--threads") {
       arguments.options.threads = std::atoi(argv[++i]);
+    } else if (name == "--sharing") {
+      const bool on = std::string(argv[++i]) == "on";
+      arguments.options.sharing = {.prefixes = on, .rules = on};
     } else {
       Usage(2);
     }

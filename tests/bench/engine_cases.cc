@@ -134,6 +134,8 @@ absl::StatusOr<Json> TimePass(engine::Engine& engine, const Json& command) {
   if (!result->ok()) return result->status();
   return Json{{"seconds", cost.seconds},
               {"cpu_seconds", cost.cpu_seconds},
+              {"tokens", (*result)->tokens},
+              {"computed_tokens", (*result)->computed_tokens},
               {"share", ShareZeroed(**result, engine.config())}};
 }
 

@@ -13,7 +13,8 @@ namespace headcount::bench {
 
 // {"case": "plain" | "record" | "ablate", "prompts": [[token, ...], ...], "targets": [token, ...],
 //  "rules": [{"score": id, "threshold": t} | {"random": p}, ...], "head_sums": bool}
-// -> {"seconds", "cpu_seconds", "share": heads zeroed over all heads}.
+// -> {"seconds", "cpu_seconds", "share": heads zeroed over all heads, "tokens" and, of them,
+//     "computed_tokens"}.
 // Every prompt is run under every rule, in one unit; targets are one-token continuations.
 absl::StatusOr<nlohmann::json> TimePass(engine::Engine& engine, const nlohmann::json& command);
 

@@ -111,8 +111,7 @@ def ablation(bench: Bench, questions: list[list[int]], timed: list[list[int]]) -
 def sharing_worst_case(bench: Bench) -> Ratios:
     questions = bench.questions()
     rules = [{"random": FRACTION}, {"random": FRACTION}]
-    raise Skip("the engine shares nothing yet")
-    unshared = bench.new_engine("--share-prefixes", "off")
+    unshared = bench.new_engine("--sharing", "off")
     try:
         done = pairs(
             lambda: bench.pass_("ablate", questions, rules=rules),
