@@ -104,17 +104,27 @@ def markdown_table(rows: list[Row], clock: str = "wall") -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def to_json(rows: list[Row], context: dict) -> dict:
-    """{"context": where and when, KEY: {...}, ...}."""
+def to_json(rows: list[Row], context: dict, commit: str = "") -> dict:
+    """{"context": where and how, KEY: {..., "commit": what was measured}, ...}."""
     result: dict = {"context": context}
     for row in rows:
         value = asdict(row)
         value.update(value.pop("target"))
         del value["key"]
         if row.value is not None:
+            value["commit"] = commit
             value["holds"] = row.verdict(context.get("clock", "wall")) == "holds"
         result[row.target.key] = value
     return result
+
+
+def merge(saved: dict, earlier: dict) -> dict:
+    """A saved run with the rows that it did not measure taken from an earlier one of the same machine and model."""
+    same = all(saved["context"].get(name) == earlier["context"].get(name) for name in ("processor", "model", "threads"))
+    if not same:
+        return saved
+    kept = {key: row for key, row in earlier.items() if key not in saved or saved[key].get("value", 0) is None}
+    return {**saved, **kept}
 
 
 def from_json(saved: dict) -> list[Row]:

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from report import GIB, Row, Target, compare, from_json, markdown_table, text_table, to_json
+from report import GIB, Row, Target, compare, from_json, markdown_table, merge, text_table, to_json
 
 COST = Target("cost", "a cost", 1.2, at_most=True)
 SPEEDUP = Target("speedup", "a speedup", 4, at_most=False, stretch=6)
@@ -48,6 +48,17 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(from_json(saved), rows)
         self.assertTrue(saved["speedup"]["holds"])
         self.assertNotIn("holds", saved["cost"])
+
+    def test_rows_that_were_not_measured_again_stay(self) -> None:
+        here = {"processor": "a", "model": "m", "threads": 2}
+        earlier = to_json([Row.of(COST, [1.0]), Row.of(SPEEDUP, [5.0])], here, "old")
+        later = merge(to_json([Row.of(COST, [1.1])], here, "new"), earlier)
+        self.assertEqual((later["cost"]["value"], later["cost"]["commit"]), (1.1, "new"))
+        self.assertEqual((later["speedup"]["value"], later["speedup"]["commit"]), (5.0, "old"))
+        skipped = merge(to_json([Row(COST, skipped="why")], here, "new"), earlier)
+        self.assertEqual(skipped["cost"]["value"], 1.0)
+        elsewhere = merge(to_json([Row.of(COST, [1.1])], {**here, "processor": "b"}), earlier)
+        self.assertNotIn("speedup", elsewhere)
 
     def test_moved_is_what_left_its_earlier_spread(self) -> None:
         saved = to_json([Row.of(COST, [1.0, 1.1, 1.2]), Row.of(SPEEDUP, [5.0, 5.1, 5.2])], {})

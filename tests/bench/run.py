@@ -20,7 +20,7 @@ from pathlib import Path
 import engine_cases
 import service_cases
 from measure import Cost, Ratios, Side, Skip, progress, stopwatch
-from report import GIB, Row, Target, compare, text_table, to_json
+from report import GIB, Row, Target, compare, merge, text_table, to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -216,18 +216,19 @@ def processor_name() -> str:
 
 
 def context(arguments: argparse.Namespace) -> dict:
-    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False)
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip(),
         "processor": processor_name(),
         "cores": os.cpu_count(),
         "threads": arguments.threads,
         "model": arguments.model.resolve().name,
-        "quick": arguments.quick,
         "clock": arguments.clock,
     }
+
+
+def commit() -> str:
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -269,7 +270,10 @@ def main() -> int:
         bench.close()
     print(text_table(rows, arguments.clock))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(to_json(rows, context(arguments)), indent=1) + "\n")
+        saved = to_json(rows, context(arguments), commit())
+        if arguments.only and arguments.json.is_file():
+            saved = merge(saved, json.loads(arguments.json.read_text()))
+        arguments.json.write_text(json.dumps(saved, indent=1) + "\n")
     if arguments.compare:
         moved = compare(rows, json.loads(LAST.read_text())) if LAST.is_file() else [f"{LAST} is not there"]
         print("\nMoved since docs/performance.json:", *(moved or ["nothing"]), sep="\n  ")

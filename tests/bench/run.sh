@@ -15,7 +15,7 @@ measured, what it must be, its spread, and whether it holds. With everything at 
   --quick          leaves out whole sweeps and times fewer passes of others: within 15 minutes
   --peers VENV     virtual environment with torch and transformers 4.48.2; without it those rows are skipped
   --reference DIR  checkout of the authors' code (with --peers); without it those rows are skipped
-  --json FILE      writes the table as JSON
+  --json FILE      writes the table as JSON; with --only, rows that FILE has besides stay in it
   --compare        prints what moved against docs/performance.json
   --only KEY,...   measures these rows alone; a wrong key lists them all
   --clock cpu      judges by processor time instead of wall time, for a machine that others use too
