@@ -48,7 +48,7 @@ Arguments ParseArguments(int argc, char** argv) {
       arguments.options.threads = std::atoi(argv[++i]);
     } else if (name == "--sharing") {
       const bool on = std::string(argv[++i]) == "on";
-      arguments.options.sharing = {.prefixes = on, .rules = on};
+      arguments.options.sharing = {.prefixes = on, .rules = on, .steps = on};
     } else {
       Usage(2);
     }
@@ -63,7 +63,9 @@ absl::StatusOr<Json> Answer(engine::Engine& engine, const std::string& model,
     const Json command = Json::parse(line);
     const std::string name = command.at("case");
     if (name == "plain" || name == "record" || name == "ablate") return TimePass(engine, command);
+    if (name == "generate") return TimeGeneration(engine, command);
     if (name == "thresholds") return Thresholds(engine, command);
+    if (name == "encode") return Encode(model, command);
     if (name == "prompts") return TaskPrompts(model, command);
     if (name == "memory") return Json{{"peak_resident_bytes", PeakResidentBytes()}};
     return absl::InvalidArgumentError(absl::StrCat("case: '", name, "' is not known"));

@@ -54,6 +54,14 @@ absl::StatusOr<engine::Rule> ReadRule(const Json& json) {
   return rule;
 }
 
+absl::StatusOr<std::vector<engine::Rule>> ReadRules(const Json& command) {
+  std::vector<engine::Rule> rules;
+  for (const Json& rule : command.value("rules", Json::array({Json::object()}))) {
+    HC_ASSIGN_OR_RETURN(rules.emplace_back(), ReadRule(rule));
+  }
+  return rules;
+}
+
 // The only place that knows how prompts become a unit.
 absl::StatusOr<BenchUnit> BuildUnit(const Json& command) {
   BenchUnit built;
@@ -62,9 +70,7 @@ absl::StatusOr<BenchUnit> BuildUnit(const Json& command) {
   for (const auto& prompt : built.prompts) {
     if (prompt.empty()) return absl::InvalidArgumentError("prompts: one of them is empty");
   }
-  for (const Json& rule : command.value("rules", Json::array({Json::object()}))) {
-    HC_ASSIGN_OR_RETURN(built.unit.rules.emplace_back(), ReadRule(rule));
-  }
+  HC_ASSIGN_OR_RETURN(built.unit.rules, ReadRules(command));
   const size_t shared = CommonPrefix(built.prompts);
   built.unit.prefix = std::span(built.prompts.at(0)).first(shared);
   for (size_t r = 0; r < built.unit.rules.size(); ++r) {
@@ -82,14 +88,23 @@ absl::StatusOr<BenchUnit> BuildUnit(const Json& command) {
   return built;
 }
 
-double ShareZeroed(const engine::UnitResult& result, const catalog::ModelConfig& model) {
-  int64_t zeroed = 0;
-  for (const engine::RowResult& row : result.rows) {
-    for (const uint8_t byte : row.mask) zeroed += std::popcount(byte);
+// Zeroed heads over all heads.
+class Share {
+ public:
+  explicit Share(const catalog::ModelConfig& model) : heads_(int64_t{model.layers} * model.heads) {}
+  void Add(const std::vector<uint8_t>& mask) {
+    for (const uint8_t byte : mask) zeroed_ += std::popcount(byte);
+    all_ += heads_;
   }
-  const auto all = static_cast<double>(result.rows.size()) * model.layers * model.heads;
-  return static_cast<double>(zeroed) / all;
-}
+  double value() const {
+    return static_cast<double>(zeroed_) / static_cast<double>(std::max<int64_t>(1, all_));
+  }
+
+ private:
+  int64_t heads_ = 0;
+  int64_t zeroed_ = 0;
+  int64_t all_ = 0;
+};
 
 // semantics: linear between the sorted values x_i at shares i / N.
 float Quantile(const std::vector<float>& sorted, double share) {
@@ -132,11 +147,40 @@ absl::StatusOr<Json> TimePass(engine::Engine& engine, const Json& command) {
                              : engine.Run(built.unit, cancel, nullptr);
   });
   if (!result->ok()) return result->status();
+  Share share(engine.config());
+  for (const engine::RowResult& row : (*result)->rows) share.Add(row.mask);
   return Json{{"seconds", cost.seconds},
               {"cpu_seconds", cost.cpu_seconds},
               {"tokens", (*result)->tokens},
               {"computed_tokens", (*result)->computed_tokens},
-              {"share", ShareZeroed(**result, engine.config())}};
+              {"share", share.value()}};
+}
+
+absl::StatusOr<Json> TimeGeneration(engine::Engine& engine, const Json& command) {
+  const std::vector<std::vector<int32_t>> prompts = command.at("prompts");
+  engine::GenerateUnit unit;
+  HC_ASSIGN_OR_RETURN(unit.rules, ReadRules(command));
+  unit.max_new_tokens = command.at("new_tokens");
+  for (size_t r = 0; r < unit.rules.size(); ++r) {
+    for (const auto& prompt : prompts)
+      unit.rows.push_back({.prompt = prompt, .rule = static_cast<int>(r)});
+  }
+  const engine::CancelFlag cancel = false;
+  std::optional<absl::StatusOr<engine::GenerateResult>> result;
+  const Cost cost = Measure([&] { result = engine.Generate(unit, cancel, nullptr); });
+  if (!result->ok()) return result->status();
+  Share share(engine.config());
+  Json generated = Json::array();
+  for (const engine::GeneratedRow& row : (*result)->rows) {
+    generated.push_back(row.tokens);
+    for (const auto& mask : row.masks) share.Add(mask);
+  }
+  return Json{{"seconds", cost.seconds},
+              {"cpu_seconds", cost.cpu_seconds},
+              {"generated", generated},
+              {"computed_tokens", (*result)->computed_tokens},
+              {"recomputed_tokens", (*result)->recomputed_tokens},
+              {"share", share.value()}};
 }
 
 absl::StatusOr<Json> Thresholds(engine::Engine& engine, const Json& command) {

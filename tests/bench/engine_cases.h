@@ -18,6 +18,13 @@ namespace headcount::bench {
 // Every prompt is run under every rule, in one unit; targets are one-token continuations.
 absl::StatusOr<nlohmann::json> TimePass(engine::Engine& engine, const nlohmann::json& command);
 
+// {"case": "generate", "prompts": ..., "rules": ..., "new_tokens": n}
+// -> {"seconds", "cpu_seconds", "generated": [[token, ...], ...], "share", "recomputed_tokens" of
+//     every step's whole input and, in their place, "computed_tokens"}.
+// Every prompt is continued under every rule, decided anew at every step; nothing ends it early.
+absl::StatusOr<nlohmann::json> TimeGeneration(engine::Engine& engine,
+                                              const nlohmann::json& command);
+
 // {"case": "thresholds", "prompts": ..., "targets": ..., "scores": [id, ...], "fractions": [f,
 // ...]}
 // -> {"thresholds": {id: [one a fraction]}}: where that share of the prompts' heads is inactive.

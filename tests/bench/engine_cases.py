@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from measure import Cost, Ratios, Skip, pairs, progress, ratios, total
+from measure import Cost, Ratios, pairs, progress, ratios, total
 
 if TYPE_CHECKING:
     from run import Bench
@@ -101,17 +101,17 @@ def ablation(bench: Bench, questions: list[list[int]], timed: list[list[int]]) -
         detail[rule["score"]] = {**of_rule.detail, **shares}
         wall.append(of_rule.wall)
         cpu.append(of_rule.cpu)
-
-    def mean_of_rules(values: list[list[float]]) -> list[float]:
-        # A rule that takes long has fewer pairs; as many count of the others.
-        return [sum(pair) / len(pair) for pair in zip(*values, strict=False)]
-
     return Ratios(mean_of_rules(wall), mean_of_rules(cpu), detail)
+
+
+def mean_of_rules(values: list[list[float]]) -> list[float]:
+    """Pair by pair. A rule that takes long has fewer pairs; as many count of the others."""
+    return [sum(pair) / len(pair) for pair in zip(*values, strict=False)]
 
 
 def sharing_worst_case(bench: Bench) -> Ratios:
     questions = bench.questions()
-    rules = [{"random": FRACTION}, {"random": FRACTION}]
+    rules = [{"random": FRACTION}]  # every row draws its own heads
     unshared = bench.new_engine("--sharing", "off")
     try:
         done = pairs(
@@ -171,5 +171,31 @@ def tokens(prompts: list[list[int]]) -> int:
     return sum(len(prompt) for prompt in prompts)
 
 
+NEW_TOKENS = 64
+TIMED_STEPS = (0, 31, 63)
+
+
 def generate_speedup(bench: Bench) -> Ratios:
-    raise Skip("the engine does not generate yet")
+    """Theirs runs the whole sequence at every step; three of the steps are timed, over what ours generated."""
+    theirs = bench.authors
+    prompt = bench.arithmetic_prompt()
+    theirs.cost("record", prompts=[bench.prompt(50)])  # warm
+    factor = NEW_TOKENS / len(TIMED_STEPS)
+    wall, cpu, detail = [], [], {"prompt_tokens": len(prompt), "theirs_timed_steps": len(TIMED_STEPS)}
+    for rule in bench.rules(ABLATED, FRACTION):
+        progress(f"    {rule['score']} at {rule['threshold']:.4g}")
+        ask = {"prompts": [prompt], "rules": [rule], "new_tokens": NEW_TOKENS}
+        answer = bench.engine.ask("generate", **ask)  # warm, and the text
+        steps = [prompt + answer["generated"][0][:step] for step in TIMED_STEPS]
+        done = pairs(
+            lambda steps=steps, rule=rule: theirs.cost("ablate", prompts=steps, rules=[rule]).times(factor),
+            lambda ask=ask: bench.engine.cost("generate", **ask),
+            warm=False,
+        )
+        of_rule = ratios(done, ("theirs", "ours"))
+        redone = answer["computed_tokens"] / answer["recomputed_tokens"]
+        shares = {"theirs_share": done[0][0].share, "ours_share": done[0][1].share}
+        detail[rule["score"]] = {**of_rule.detail, **shares, "computed_over_recomputed": redone}
+        wall.append(of_rule.wall)
+        cpu.append(of_rule.cpu)
+    return Ratios(mean_of_rules(wall), mean_of_rules(cpu), detail)

@@ -94,6 +94,20 @@ class Bench:
         assert len(text) >= length
         return text[:length]
 
+    def arithmetic_prompt(self) -> list[int]:
+        """A GSM8K question after five worked ones, about 700 tokens."""
+        folder = self.data / "gsm8k"
+        if not folder.is_dir():
+            raise Skip(f"no data set in {folder} (HEADCOUNT_SHARED)")
+
+        def rows(split: str, count: int) -> list[dict]:
+            with (folder / f"{split}.jsonl").open() as lines:
+                return [json.loads(line) for line, _ in zip(lines, range(count), strict=False)]
+
+        worked = [f"Question: {row['question']}\nAnswer: {row['answer']}\n\n" for row in rows("train", 5)]
+        text = "".join(worked) + f"Question: {rows('test', 1)[0]['question']}\nAnswer:"
+        return self.engine.ask("encode", text=text)["tokens"]
+
     def pass_(self, case: str, prompts: list[list[int]], engine: Side | None = None, **fields: object) -> Cost:
         return (engine or self.engine).cost(case, prompts=prompts, targets=self._targets, **fields)
 

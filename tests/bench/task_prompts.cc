@@ -6,6 +6,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/format/frame.h"
+#include "common/hf/tokenizer.h"
 #include "headcount/v1/spec.pb.h"
 #include "headcount/v1/storage.pb.h"
 #include "worker/eval/prepare.h"
@@ -42,6 +43,13 @@ absl::StatusOr<Json> TaskPrompts(const std::string& model_folder, const Json& co
   const auto& targets = manifest.samples(0).targets();
   return Json{{"prompts", prompts},
               {"targets", std::vector<int32_t>(targets.begin(), targets.end())}};
+}
+
+absl::StatusOr<Json> Encode(const std::string& model_folder, const Json& command) {
+  HC_ASSIGN_OR_RETURN(const hf::Tokenizer tokenizer, hf::Tokenizer::Load(model_folder));
+  HC_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                      tokenizer.Encode(command.at("text").get<std::string>(), false));
+  return Json{{"tokens", tokens}};
 }
 
 }  // namespace headcount::bench

@@ -18,4 +18,8 @@ namespace headcount::bench {
 absl::StatusOr<nlohmann::json> TaskPrompts(const std::string& model_folder,
                                            const nlohmann::json& command);
 
+// {"case": "encode", "text": text} -> {"tokens": [token, ...]}.
+absl::StatusOr<nlohmann::json> Encode(const std::string& model_folder,
+                                      const nlohmann::json& command);
+
 }  // namespace headcount::bench
