@@ -7,16 +7,11 @@ counted for the rest, in proportion to tokens; the row says on how many.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
+from bench import FRACTION, Bench
 from measure import Cost, Ratios, pairs, progress, ratios, total
 
-if TYPE_CHECKING:
-    from run import Bench
-
-# The rules of the ablation rows, each at the threshold that makes this share of heads inactive.
-ABLATED = ("output_norm_ln", "first_token_weight", "entropy")
-FRACTION = 0.15
+ABLATED = ("output_norm_ln", "first_token_weight", "entropy")  # the scores of the ablation rows
 
 
 def plain_over_sdpa(bench: Bench) -> Ratios:
@@ -88,7 +83,7 @@ def ablation(bench: Bench, questions: list[list[int]], timed: list[list[int]]) -
     wall: list[list[float]] = []
     cpu: list[list[float]] = []
     detail: dict = {"questions": len(questions), "theirs_timed_questions": len(timed)}
-    for rule in bench.rules(ABLATED, FRACTION):
+    for rule in bench.rules(*ABLATED):
         progress(f"    {rule['score']} at {rule['threshold']:.4g}")
         theirs.cost("ablate", prompts=[bench.prompt(50)], rules=[rule])  # warm
         done = pairs(
@@ -158,7 +153,7 @@ def sweep_cost(bench: Bench, questions: list[list[int]], scores: list[str]) -> t
     theirs.cost("record", prompts=[bench.prompt(50)])  # warm
     costs = []
     for score in scores:
-        (rule,) = bench.rules((score,), FRACTION)
+        (rule,) = bench.rules(score)
         costs.append(theirs.cost("record", prompts=middle, scores=[score]).times(factor))
         costs.append(theirs.cost("ablate", prompts=middle, rules=[rule]).times(7 * factor))
     costs.append(theirs.cost("ablate", prompts=middle, rules=[{"random": FRACTION}]).times(7 * factor))
@@ -182,7 +177,7 @@ def generate_speedup(bench: Bench) -> Ratios:
     theirs.cost("record", prompts=[bench.prompt(50)])  # warm
     factor = NEW_TOKENS / len(TIMED_STEPS)
     wall, cpu, detail = [], [], {"prompt_tokens": len(prompt), "theirs_timed_steps": len(TIMED_STEPS)}
-    for rule in bench.rules(ABLATED, FRACTION):
+    for rule in bench.rules(*ABLATED):
         progress(f"    {rule['score']} at {rule['threshold']:.4g}")
         ask = {"prompts": [prompt], "rules": [rule], "new_tokens": NEW_TOKENS}
         answer = bench.engine.ask("generate", **ask)  # warm, and the text

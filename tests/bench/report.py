@@ -38,7 +38,7 @@ class Target:
     def format(self, value: float) -> str:
         if self.unit == "bytes":
             return f"{value / GIB:.2f} GiB"
-        return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+        return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 @dataclass

@@ -14,119 +14,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import engine_cases
 import service_cases
-from measure import Cost, Ratios, Side, Skip, progress, stopwatch
+from bench import ROOT, Bench
+from measure import Ratios, Skip, progress, stopwatch
 from report import GIB, Row, Target, compare, merge, text_table, to_json
 
-ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).resolve().parent
-BIN = ROOT / "build" / "release" / "bin"
 LAST = ROOT / "docs" / "performance.json"
-
-
-class Bench:
-    """What the cases measure with. Sides start when they are first asked."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments = arguments
-        self.model: Path = arguments.model.resolve()
-        self.threads: int = arguments.threads
-        self.data: Path = arguments.data
-        self.engine = self.new_engine()
-        self._tasks: dict[tuple, dict] = {}
-
-    def new_engine(self, *flags: str) -> Side:
-        program = str(BIN / "engine_bench")
-        return Side("the engine", [program, "--model", str(self.model), "--threads", str(self.threads), *flags])
-
-    @cached_property
-    def transformers(self) -> Side:
-        return self._peer("transformers", "transformers_peer.py")
-
-    @cached_property
-    def authors(self) -> Side:
-        reference = self.arguments.reference
-        if reference is None:
-            raise Skip("needs --reference")
-        return self._peer("the authors' code", "authors_peer.py", "--reference", str(reference.resolve()))
-
-    def _peer(self, name: str, script: str, *flags: str) -> Side:
-        if self.arguments.peers is None:
-            raise Skip("needs --peers")
-        python = self.arguments.peers / "bin" / "python"
-        command = [str(python), str(HERE / "peers" / script)]
-        return Side(name, [*command, "--model", str(self.model), "--threads", str(self.threads), *flags], peer=True)
-
-    def _task(self, task: str, subtask: str | None, documents: int, fewshot: int) -> dict:
-        if not (self.data / task).is_dir():
-            raise Skip(f"no data set in {self.data / task} (HEADCOUNT_SHARED)")
-        key = (task, subtask, documents, fewshot)
-        if key not in self._tasks:
-            fields = {"task": task, "documents": documents, "fewshot": fewshot} | (
-                {"subtask": subtask} if subtask else {}
-            )
-            folders = {"data": str(self.data / task), "task_folder": str(ROOT / "tasks")}
-            self._tasks[key] = self.engine.ask("prompts", **fields, **folders)
-        return self._tasks[key]
-
-    def task_prompts(self, task: str, subtask: str | None, documents: int, fewshot: int) -> list[list[int]]:
-        return self._task(task, subtask, documents, fewshot)["prompts"]
-
-    def questions(self, subject: str = "high_school_geography", documents: int = 25) -> list[list[int]]:
-        """5-shot questions of one MMLU subject, as token ids."""
-        return self.task_prompts("mmlu", subject, documents, 5)
-
-    def timed_questions(self) -> list[list[int]]:
-        """Those of them on which slow passes are timed: spread over the file, two when in a hurry."""
-        return self.questions()[::12][:2] if self.arguments.quick else self.questions()[::5]
-
-    @cached_property
-    def _targets(self) -> list[int]:
-        return self._task("mmlu", "high_school_geography", 25, 5)["targets"]
-
-    def prompt(self, length: int) -> list[int]:
-        """One prompt of real text: the questions one after the other, cut."""
-        text = [token for question in self.questions() for token in question]
-        assert len(text) >= length
-        return text[:length]
-
-    def arithmetic_prompt(self) -> list[int]:
-        """A GSM8K question after five worked ones, about 700 tokens."""
-        folder = self.data / "gsm8k"
-        if not folder.is_dir():
-            raise Skip(f"no data set in {folder} (HEADCOUNT_SHARED)")
-
-        def rows(split: str, count: int) -> list[dict]:
-            with (folder / f"{split}.jsonl").open() as lines:
-                return [json.loads(line) for line, _ in zip(lines, range(count), strict=False)]
-
-        worked = [f"Question: {row['question']}\nAnswer: {row['answer']}\n\n" for row in rows("train", 5)]
-        text = "".join(worked) + f"Question: {rows('test', 1)[0]['question']}\nAnswer:"
-        return self.engine.ask("encode", text=text)["tokens"]
-
-    def pass_(self, case: str, prompts: list[list[int]], engine: Side | None = None, **fields: object) -> Cost:
-        return (engine or self.engine).cost(case, prompts=prompts, targets=self._targets, **fields)
-
-    @cached_property
-    def _thresholds(self) -> dict[str, float]:
-        scores = service_cases.ALL_SCORES
-        fields = {"prompts": self.questions(), "targets": self._targets, "scores": scores}
-        answer = self.engine.ask("thresholds", fractions=[engine_cases.FRACTION], **fields)["thresholds"]
-        return {score: values[0] for score, values in answer.items()}
-
-    def rules(self, scores: tuple[str, ...], fraction: float) -> list[dict]:
-        """One rule a score, at the threshold that makes this share of the questions' heads inactive."""
-        assert fraction == engine_cases.FRACTION
-        return [{"score": score, "threshold": self._thresholds[score]} for score in scores]
-
-    def close(self) -> None:
-        for side in (self.engine, *(self.__dict__.get(name) for name in ("transformers", "authors"))):
-            if side is not None:
-                side.close()
 
 
 @dataclass(frozen=True)
@@ -217,7 +113,8 @@ def measure_all(bench: Bench, only: set[str], quick: bool) -> list[Row]:
     for number, case in enumerate(chosen, 1):
         progress(f"[{elapsed() / 60:5.1f} min] {number}/{len(chosen)} {case.target.key}: {case.target.title}")
         rows.append(measure_case(bench, case))
-        progress(f"    {' | '.join(rows[-1].cells()[1:])}")
+        if rows[-1].value is not None:
+            progress(f"    {' | '.join(rows[-1].cells()[1:])}")
     progress(f"[{elapsed() / 60:5.1f} min] done")
     return rows
 

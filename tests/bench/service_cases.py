@@ -11,23 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from bench import ALL_SCORES, Bench
 from engine_cases import sweep_cost, tokens
 from measure import Cost, Ratios, progress, ratios, stopwatch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from harness import BUILD, Service, service
 
-if TYPE_CHECKING:
-    from run import Bench
-
 HOURS = 3 * 3600.0
-ALL_SCORES = [
-    "first_token_weight", "first_token_weight_ln", "entropy", "entropy_ln", "first_value_norm", "first_value_norm_ln",
-    "value_norm", "value_norm_ln", "output_norm", "output_norm_ln", "last_output_norm", "last_output_norm_ln",
-    "last_output_norm_hn", "projected_norm", "projected_norm_ln",
-]  # fmt: skip
 LONG_SCORES = ["first_token_weight", "entropy", "value_norm", "output_norm_ln"]
 
 
