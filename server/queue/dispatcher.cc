@@ -212,10 +212,15 @@ absl::StatusOr<std::optional<store::Lease>> Dispatcher::TakeLease(Worker& worker
   }
   const std::map<std::string, Clock::Duration> waited = WaitedFor(view);
   std::set<std::string> failed_here;
+  std::set<std::string> lost;
   for (const auto& [job, id] : last_failed_on_) {
     if (id == worker.id) failed_here.insert(job);
+    lost.insert(job);
   }
+  const Worker* other_lane = workers_.Beside(worker);
+  const std::string beside = other_lane == nullptr || other_lane->gone ? "" : other_lane->job;
   const PolicyWorker self{.id = worker.id,
+                          .lane = worker.lane,
                           .loaded_model = worker.loaded_model,
                           .rows_per_second = worker.rows_per_second};
   const std::vector<PolicyWorker> others = workers_.Others(worker.id);
@@ -223,7 +228,9 @@ absl::StatusOr<std::optional<store::Lease>> Dispatcher::TakeLease(Worker& worker
                                                               .worker = self,
                                                               .others = others,
                                                               .waited = waited,
-                                                              .failed_here = failed_here},
+                                                              .failed_here = failed_here,
+                                                              .lost = lost,
+                                                              .beside = beside},
                                                              options_.policy);
   if (!chosen.has_value()) return std::nullopt;
   return jobs_.LeaseTask(*chosen, options_.lease);

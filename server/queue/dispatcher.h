@@ -72,7 +72,8 @@ class Dispatcher {
   // Ends leases whose term is over and forgets workers that are long gone. Once a second.
   absl::Status Tick();
 
-  // Its launcher saw the process end: its lease is free at once. `instance` empty: whichever lives.
+  // Its launcher saw the process end: its leases are free at once, those of its other lane too.
+  // `instance` empty: whichever lives.
   absl::Status WorkerDied(const std::string& worker, const std::string& instance,
                           const std::string& detail);
 

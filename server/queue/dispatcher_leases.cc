@@ -175,6 +175,7 @@ absl::StatusOr<std::optional<store::Lease>> Dispatcher::LiveLease(const v1::Curr
 }
 
 void Dispatcher::Charge(Worker& worker, bool at_once) {
+  if (worker.lane == Lane::kPrepare) return;  // the device is another's meanwhile
   const Clock::Duration now = clock_.Monotonic();
   const Clock::Duration used = now - worker.charged_until;
   if (worker.owner.empty() || used <= Clock::Duration::zero()) return;
@@ -215,14 +216,24 @@ absl::Status Dispatcher::WorkerDied(const std::string& worker, const std::string
   absl::Status status;
   {
     std::lock_guard lock(mutex_);
+    std::vector<std::string> ids = {worker};
     Worker* found = workers_.Find(worker);
     if (found != nullptr) {
       if (!instance.empty() && found->instance != instance) return absl::OkStatus();
-      Charge(*found, /*at_once=*/true);
-      found->BecomeIdle();
-      found->gone = true;
+      std::vector<Worker*> lanes = {found};
+      if (Worker* beside = workers_.Beside(*found); beside != nullptr) {
+        lanes.push_back(beside);
+        ids.push_back(beside->id);
+      }
+      for (Worker* lane : lanes) {
+        Charge(*lane, /*at_once=*/true);
+        lane->BecomeIdle();
+        lane->gone = true;
+      }
     }
-    status = EndLeasesOf(worker, store::LeaseEnd::kCrash, "WORKER_DIED", detail, &after);
+    for (const std::string& id : ids) {
+      status.Update(EndLeasesOf(id, store::LeaseEnd::kCrash, "WORKER_DIED", detail, &after));
+    }
   }
   Fire(after);
   return status;

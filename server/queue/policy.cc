@@ -33,6 +33,31 @@ double UsageOf(const store::QueueView& view, const std::string& owner) {
   return usage == view.usage.end() ? 0 : usage->second;
 }
 
+bool Serves(Lane lane, const RunnableStage& stage, bool lost) {
+  switch (lane) {
+    case Lane::kAny:
+      return true;
+    case Lane::kUnits:
+      return stage.stage != Stage::kPrepare || lost;
+    case Lane::kPrepare:
+      return stage.stage == Stage::kPrepare && !lost;
+  }
+  return true;
+}
+
+// Whether this worker may have the stage now.
+bool MayTake(const PolicyInput& input, const RunnableStage& stage) {
+  const bool lost = input.lost.contains(stage.job);
+  if (!Serves(input.worker.lane, stage, lost)) return false;
+  return input.beside.empty() || (!lost && !input.lost.contains(input.beside));
+}
+
+bool OthersMayTake(const PolicyInput& input, const RunnableStage& stage) {
+  const bool lost = input.lost.contains(stage.job);
+  return std::any_of(input.others.begin(), input.others.end(),
+                     [&](const PolicyWorker& other) { return Serves(other.lane, stage, lost); });
+}
+
 // 0: this worker has the model; 1: no worker has it; 2: another has.
 int Affinity(const PolicyInput& input, const RunnableStage& stage) {
   if (stage.stage == Stage::kPrepare || stage.model == input.worker.loaded_model) return 0;
@@ -73,9 +98,9 @@ std::vector<const RunnableStage*> Rank(const PolicyInput& input,
   std::vector<std::pair<Key, const RunnableStage*>> keyed;
   for (size_t i = 0; i < input.view.runnable.size(); ++i) {
     const RunnableStage& stage = input.view.runnable[i];
-    if (stage.free_units.empty()) continue;
+    if (stage.free_units.empty() || !MayTake(input, stage)) continue;
     Key key{};
-    key.failed_here = !input.others.empty() && input.failed_here.contains(stage.job);
+    key.failed_here = input.failed_here.contains(stage.job) && OthersMayTake(input, stage);
     key.needs_model = stage.stage != Stage::kPrepare;
     key.priority = stage.priority;
     const double usage = UsageOf(input.view, stage.owner);

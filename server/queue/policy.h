@@ -10,6 +10,10 @@
 //   5. model affinity: the model this worker has loaded, then one that no other worker has loaded
 //   6. age, oldest first
 // A job whose work just failed on this worker comes last where another worker could take it.
+//
+// A worker process may have two lanes, one for its device and one for prepare stages. Whatever ends
+// the process ends the work of both, so a job whose last lease was lost gets the process for
+// itself, and in the device's lane: the fault then shows whose it is.
 
 #pragma once
 
@@ -24,8 +28,11 @@
 
 namespace headcount::queue {
 
+enum class Lane { kAny, kUnits, kPrepare };
+
 struct PolicyWorker {
   std::string id;
+  Lane lane = Lane::kAny;
   std::string loaded_model;    // or empty
   double rows_per_second = 0;  // measured; 0: unknown
 };
@@ -43,6 +50,8 @@ struct PolicyInput {
   // How long each runnable job has had no worker; a job that is missing has just been served.
   const std::map<std::string, Clock::Duration>& waited;
   const std::set<std::string>& failed_here;  // jobs whose last lease failed on this worker
+  const std::set<std::string>& lost;         // the same on any worker
+  const std::string& beside;  // the job that the process's other lane works on, or empty
 };
 
 // Consecutive free units of one stage that take this worker about `task_target`, at least one; one

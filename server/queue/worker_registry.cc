@@ -31,6 +31,17 @@ absl::Status CheckCaller(const v1::SynchronizeRequest& request) {
   return absl::OkStatus();
 }
 
+Lane LaneOf(const v1::SynchronizeRequest& request) {
+  switch (request.lane()) {
+    case v1::SynchronizeRequest::UNITS:
+      return Lane::kUnits;
+    case v1::SynchronizeRequest::PREPARE:
+      return Lane::kPrepare;
+    default:
+      return Lane::kAny;
+  }
+}
+
 absl::Status IdInUse(const Worker& worker) {
   return WithReason(
       absl::AlreadyExistsError(absl::StrCat("worker id ", worker.id, " is used by process ",
@@ -50,6 +61,7 @@ absl::StatusOr<Worker*> WorkerRegistry::Register(const v1::SynchronizeRequest& r
     *replaced = !worker.instance.empty();
     worker = Worker{.id = request.worker(), .instance = request.instance()};
   }
+  worker.lane = LaneOf(request);
   worker.device = request.device();
   worker.loaded_model = request.loaded_model();
   worker.rows_per_second = request.rows_per_second();
@@ -72,6 +84,13 @@ Worker* WorkerRegistry::Find(const std::string& id) {
   return found == workers_.end() ? nullptr : &found->second;
 }
 
+Worker* WorkerRegistry::Beside(const Worker& worker) {
+  for (auto& [id, other] : workers_) {
+    if (id != worker.id && other.instance == worker.instance) return &other;
+  }
+  return nullptr;
+}
+
 std::vector<Worker*> WorkerRegistry::MarkSilent(Clock::Duration now, Clock::Duration term) {
   std::erase_if(workers_, [now](const auto& entry) {
     return entry.second.gone && now - entry.second.last_call > kForgotten;
@@ -90,6 +109,7 @@ std::vector<PolicyWorker> WorkerRegistry::Others(const std::string& id) const {
   for (const auto& [other, worker] : workers_) {
     if (other == id || worker.gone || worker.leaving || worker.drain) continue;
     others.push_back({.id = other,
+                      .lane = worker.lane,
                       .loaded_model = worker.loaded_model,
                       .rows_per_second = worker.rows_per_second});
   }
@@ -98,7 +118,20 @@ std::vector<PolicyWorker> WorkerRegistry::Others(const std::string& id) const {
 
 std::vector<v1::WorkerInfo> WorkerRegistry::Infos() const {
   std::vector<v1::WorkerInfo> infos;
-  for (const auto& [id, worker] : workers_) infos.push_back(InfoOf(worker));
+  std::map<std::string, const Worker*> preparing;  // by process
+  for (const auto& [id, worker] : workers_) {
+    if (worker.lane == Lane::kPrepare && !worker.gone && !worker.task.empty()) {
+      preparing[worker.instance] = &worker;
+    }
+  }
+  for (const auto& [id, worker] : workers_) {
+    if (worker.lane == Lane::kPrepare) continue;
+    infos.push_back(InfoOf(worker));
+    const auto beside = preparing.find(worker.instance);
+    if (infos.back().state() != "idle" || beside == preparing.end()) continue;
+    infos.back().set_state(InfoOf(*beside->second).state());
+    infos.back().set_job(beside->second->job);
+  }
   return infos;
 }
 

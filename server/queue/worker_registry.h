@@ -19,7 +19,8 @@ namespace headcount::queue {
 
 struct Worker {
   std::string id;
-  std::string instance;
+  std::string instance;  // of the process
+  Lane lane = Lane::kAny;
   v1::WorkerDevice device;
   std::string loaded_model;
   double rows_per_second = 0;
@@ -59,12 +60,15 @@ class WorkerRegistry {
   absl::StatusOr<Worker*> FindHeld(const v1::SynchronizeRequest& request);
 
   Worker* Find(const std::string& id);
+  // The other lane of the same process; null where it has none.
+  Worker* Beside(const Worker& worker);
   // Marks workers that have been silent for `term` as gone and forgets those long gone; the ones
   // that went just now.
   std::vector<Worker*> MarkSilent(Clock::Duration now, Clock::Duration term);
 
   // What the policy may hope of workers other than `id`.
   std::vector<PolicyWorker> Others(const std::string& id) const;
+  // One a process: a lane for prepare stages shows where the device has nothing to do.
   std::vector<v1::WorkerInfo> Infos() const;
   double RowsPerSecond(const std::string& job) const;
 

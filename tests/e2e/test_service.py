@@ -33,6 +33,20 @@ class ServiceTest(unittest.TestCase):
         self.assertEqual(tasks["everyday"]["problem"], "")
         self.assertIn("mmlu", tasks["mmlu"]["problem"])  # no folder is configured here: it says which key to set
 
+    def test_a_job_is_prepared_while_the_device_works_on_another(self) -> None:
+        scores = "--scores=output_norm_ln,entropy,last_output_norm_hn"
+        first = self.service.submit("sweep", "--model=tiny", "--task=everyday", "--limit=150", scores)
+        wait_for("the sweep to ablate", lambda: self.service.json("show", first)["progress"]["stage"] == "ablate")
+        # In another form, so that no manifest is there yet.
+        second = self.service.submit("score", "--model=tiny", "--task=everyday", "--limit=3", "--chat=multi-turn")
+        wait_for(
+            "the second job's manifest",
+            lambda: self.service.json("show", second).get("provenance", {}).get("manifest_digest"),
+        )
+        self.assertEqual(self.service.json("show", first)["state"], "RUNNING")
+        self.service.finish(first)
+        self.service.finish(second)
+
     def test_sweep_has_curves_that_follow_from_its_samples(self) -> None:
         request = "--request-id=11111111-1111-4111-8111-111111111111"
         sweep = (

@@ -129,6 +129,7 @@ v1::SynchronizeRequest Agent::MakeRequest(Reported* reported) {
   v1::SynchronizeRequest request;
   request.set_worker(options_.worker);
   request.set_instance(options_.instance);
+  request.set_lane(options_.lane);
   *request.mutable_device() = options_.device;
   request.set_loaded_model(runner_.loaded_model());
   request.set_numerics_version(catalog::kNumericsVersion);

@@ -25,8 +25,9 @@
 namespace headcount::agent {
 
 struct AgentOptions {
-  std::string worker;    // stable id of this process's place
+  std::string worker;    // stable id of this process's place, or of a lane of it
   std::string instance;  // UUID of this process
+  v1::SynchronizeRequest::Lane lane = v1::SynchronizeRequest::ANY;
   std::string version;
   v1::WorkerDevice device;
   std::chrono::milliseconds orphan_exit = std::chrono::minutes(10);

@@ -129,7 +129,8 @@ std::string DefaultId(const std::string& device) {
 // blocked before any thread starts.
 class SignalThread {
  public:
-  explicit SignalThread(Agent& agent) : thread_([this, &agent] { Wait(agent); }) {}
+  explicit SignalThread(std::function<void()> drain)
+      : thread_([this, drain = std::move(drain)] { Wait(drain); }) {}
   ~SignalThread() {
     over_ = true;
     pthread_kill(thread_.native_handle(), SIGTERM);
@@ -145,15 +146,15 @@ class SignalThread {
   }
 
  private:
-  void Wait(Agent& agent) {
+  void Wait(const std::function<void()>& drain) {
     const sigset_t set = Block();
     int signal = 0;
     bool asked = false;
     while (sigwait(&set, &signal) == 0 && !over_) {
       if (asked) _exit(128 + signal);
       asked = true;
-      spdlog::info("signal {}: handing the task back", signal);
-      agent.Drain();
+      spdlog::info("signal {}: handing the work back", signal);
+      drain();
     }
   }
 
@@ -174,6 +175,32 @@ Preparer MakePreparer(const Config& config, const std::string& shipped_tasks,
                   const std::function<void(int64_t, int64_t)>& progress) {
     return eval::Prepare(workload, inputs, {progress, &cancel});
   };
+}
+
+// One agent for the device and one for prepare stages, so that the device does not wait while the
+// next job's documents are rendered and tokenised. The process ends when the device's lane does.
+absl::Status RunLanes(AgentOptions options, v1::WorkerService::StubInterface* stub,
+                      const EngineFactory& engines, const Preparer& prepare) {
+  AgentOptions beside = options;
+  options.lane = v1::SynchronizeRequest::UNITS;
+  beside.lane = v1::SynchronizeRequest::PREPARE;
+  beside.worker += "/prepare";
+  Agent device(std::move(options), stub, engines, prepare, Clock::System());
+  Agent preparing(std::move(beside), stub, engines, prepare, Clock::System());
+  SignalThread signals([&] {
+    device.Drain();
+    preparing.Drain();
+  });
+  absl::Status prepare_end;
+  std::thread thread([&] {
+    prepare_end = preparing.Run();
+    if (!prepare_end.ok()) device.Drain();  // half a worker would leave jobs waiting
+  });
+  absl::Status end = device.Run();
+  preparing.Drain();
+  thread.join();
+  end.Update(prepare_end);
+  return end;
 }
 
 absl::StatusOr<Config> ReadConfig(const Flags& flags) {
@@ -245,14 +272,9 @@ int WorkerMain(int argc, char** argv,
   options.orphan_exit = config->worker_orphan_exit;
   const auto channel = rpc::MakeChannel(config->worker_listen);
   const auto stub = v1::WorkerService::NewStub(channel);
-  Agent agent(std::move(options), stub.get(), setup->engines,
-              MakePreparer(*config, flags.tasks, place, setup->threads), Clock::System());
   spdlog::info("on {} for {}", flags.device, config->worker_listen);
-  absl::Status status;
-  {
-    SignalThread signals(agent);
-    status = agent.Run();
-  }
+  const absl::Status status = RunLanes(std::move(options), stub.get(), setup->engines,
+                                       MakePreparer(*config, flags.tasks, place, setup->threads));
   if (status.ok()) return 0;
   spdlog::error("{}", status.ToString());
   return absl::IsDeadlineExceeded(status) ? kTryLater : 1;

@@ -223,5 +223,39 @@ TEST_F(DispatcherLeases, LongGoneWorkersAreForgotten) {
   EXPECT_TRUE(server_.dispatcher->Workers().empty());
 }
 
+// A process that dies takes the work of both lanes along. Only the unit that does it fails its job.
+TEST_F(DispatcherLeases, APoisonUnitDoesNotFailTheJobThatIsPreparedBesideIt) {
+  const std::string poisoned = Prepared("poisoned");
+  const std::string fine = server_.Create(
+      "fine", "score { workload { model: 'tiny' requests { requests { context: 'The' } } } }");
+  FakeWorker device(server_, "w", 6);
+  FakeWorker preparing(server_, "w/prepare", 6);
+  device.lane = v1::SynchronizeRequest::UNITS;
+  preparing.lane = v1::SynchronizeRequest::PREPARE;
+  device.process = preparing.process = "process";
+  for (int i = 0; i < 10 && server_.Get(poisoned).state() != v1::Job::FAILED; ++i) {
+    preparing.Call(preparing.Request());
+    device.Call(device.Request());
+    if (!device.task().has_value() || device.task()->job() != poisoned) {
+      while (device.Step() && device.task().has_value() && device.task()->job() != poisoned) {
+      }
+    }
+    if (i == 0) {
+      ASSERT_TRUE(preparing.task().has_value());
+    } else {
+      EXPECT_FALSE(preparing.task().has_value()) << "nothing runs beside what was lost";
+    }
+    ASSERT_TRUE(server_.dispatcher->WorkerDied("w", "", "killed by signal 11").ok());
+    device.Die();
+    preparing.Die();
+  }
+  EXPECT_EQ(server_.Get(poisoned).state_reason(), "POISON_TASK");
+  EXPECT_EQ(Lost(poisoned).size(), 3u);
+  EXPECT_EQ(Lost(fine).size(), 1u) << "freed at once with its process";
+  while (device.Step() || preparing.Step()) {
+  }
+  EXPECT_EQ(server_.Get(fine).state(), v1::Job::SUCCEEDED);
+}
+
 }  // namespace
 }  // namespace headcount::queue

@@ -248,5 +248,49 @@ TEST_F(DispatcherTest, AFloodOfOneUsersJobsDoesNotStarveAnother) {
   EXPECT_EQ(served, JobName("late"));
 }
 
+TEST_F(DispatcherTest, AJobIsPreparedWhileTheDeviceWorksOnAnother) {
+  Prepared("first");
+  FakeWorker device(server_, "w", 6);
+  FakeWorker preparing(server_, "w/prepare", 6);
+  device.lane = v1::SynchronizeRequest::UNITS;
+  preparing.lane = v1::SynchronizeRequest::PREPARE;
+  device.process = preparing.process = "process";
+  ASSERT_TRUE(device.Call(device.Request()));
+  EXPECT_EQ(device.task()->job(), JobName("first"));
+  EXPECT_FALSE(preparing.Call(preparing.Request()));
+  EXPECT_TRUE(preparing.last().hold);
+  const std::string second = server_.Create(
+      "second", "score { workload { model: 'tiny' requests { requests { context: 'The' } } } }");
+  ASSERT_TRUE(preparing.Call(preparing.Request()));
+  EXPECT_EQ(preparing.task()->job(), second);
+  EXPECT_EQ(preparing.task()->stage(), "prepare");
+  while (preparing.Step()) {
+  }
+  EXPECT_TRUE(server_.jobs->GetStage(second, store::Stage::kScore).ok());
+  EXPECT_TRUE(server_.jobs->ListChunks(JobName("first"), store::Stage::kScore, 0, 1)->empty())
+      << "the device is still at its first unit";
+  EXPECT_FALSE(preparing.Call(preparing.Request())) << "units are the device's";
+  while (device.Step()) {
+  }
+  EXPECT_EQ(server_.Get(second).state(), v1::Job::SUCCEEDED);
+}
+
+TEST_F(DispatcherTest, TheLanesOfAProcessAreListedAsOneWorker) {
+  FakeWorker device(server_, "w", 6);
+  FakeWorker preparing(server_, "w/prepare", 6);
+  device.lane = v1::SynchronizeRequest::UNITS;
+  preparing.lane = v1::SynchronizeRequest::PREPARE;
+  device.process = preparing.process = "process";
+  device.Call(device.Request());
+  preparing.Call(preparing.Request());
+  EXPECT_EQ(server_.dispatcher->Workers().size(), 1u);
+  EXPECT_EQ(StateOf("w"), "idle");
+  const std::string job = server_.Create("a", kScore);
+  preparing.Call(preparing.Request());
+  preparing.Call(preparing.Request(v1::CurrentTask::RUNNING));
+  EXPECT_EQ(StateOf("w"), "running");
+  EXPECT_EQ(server_.dispatcher->Workers()[0].job(), job);
+}
+
 }  // namespace
 }  // namespace headcount::queue

@@ -24,11 +24,12 @@ class FakeWorker {
   v1::SynchronizeRequest Request() const {
     v1::SynchronizeRequest request;
     request.set_worker(id_);
-    request.set_instance(id_ + "/" + std::to_string(life_));
+    request.set_instance((process.empty() ? id_ : process) + "/" + std::to_string(life_));
     request.set_numerics_version(catalog::kNumericsVersion);
     request.mutable_device()->set_kind("cpu");
     request.set_loaded_model(model_);
     request.set_rows_per_second(rows_per_second);
+    request.set_lane(lane);
     return request;
   }
 
@@ -146,6 +147,8 @@ class FakeWorker {
   const SyncOutcome& last() const { return last_; }
 
   double rows_per_second = 0;
+  v1::SynchronizeRequest::Lane lane = v1::SynchronizeRequest::ANY;
+  std::string process;  // that it is a lane of; empty: it is one of its own
 
  private:
   TestServer& server_;

@@ -29,7 +29,9 @@ class PolicyTest : public testing::Test {
             .worker = worker_,
             .others = others_,
             .waited = waited_,
-            .failed_here = failed_here_};
+            .failed_here = failed_here_,
+            .lost = lost_,
+            .beside = beside_};
   }
 
   std::vector<std::string> Order() {
@@ -43,6 +45,8 @@ class PolicyTest : public testing::Test {
   std::vector<PolicyWorker> others_;
   std::map<std::string, Clock::Duration> waited_;
   std::set<std::string> failed_here_;
+  std::set<std::string> lost_;
+  std::string beside_;
   PolicyParameters parameters_{
       .task_target = seconds(20), .share_slack = 60, .affinity_wait = seconds(60)};
 };
@@ -185,6 +189,42 @@ TEST_F(PolicyTest, APrepareTaskIsOneUnit) {
   Add("a").stage = Stage::kPrepare;
   worker_.rows_per_second = 1e9;
   EXPECT_EQ(ChooseTask(Input(), parameters_)->unit_count, 1);
+}
+
+TEST_F(PolicyTest, EachLaneGetsItsOwnWork) {
+  Add("prepares").stage = Stage::kPrepare;
+  Add("computes");
+  EXPECT_THAT(Order(), ElementsAre("prepares", "computes"));
+  worker_.lane = Lane::kUnits;
+  EXPECT_THAT(Order(), ElementsAre("computes"));
+  worker_.lane = Lane::kPrepare;
+  EXPECT_THAT(Order(), ElementsAre("prepares"));
+}
+
+TEST_F(PolicyTest, AJobThatWasLostGetsTheProcessForItself) {
+  Add("lost").stage = Stage::kPrepare;
+  Add("prepares").stage = Stage::kPrepare;
+  Add("computes");
+  lost_ = {"lost"};
+  worker_.lane = Lane::kPrepare;
+  EXPECT_THAT(Order(), ElementsAre("prepares"));
+  worker_.lane = Lane::kUnits;
+  EXPECT_THAT(Order(), ElementsAre("lost", "computes"));
+  beside_ = "prepares";
+  EXPECT_THAT(Order(), ElementsAre("computes")) << "not while the other lane is at work";
+  worker_.lane = Lane::kPrepare;
+  beside_ = "lost";
+  EXPECT_THAT(Order(), ElementsAre()) << "nothing beside it";
+}
+
+TEST_F(PolicyTest, OnlyAWorkerOfTheLaneCanTakeAFailedJobOver) {
+  Add("failed");
+  Add("next");
+  failed_here_ = lost_ = {"failed"};
+  others_ = {{.id = "v", .lane = Lane::kPrepare}};
+  EXPECT_THAT(Order(), ElementsAre("failed", "next"));
+  others_ = {{.id = "v", .lane = Lane::kUnits}};
+  EXPECT_THAT(Order(), ElementsAre("next", "failed"));
 }
 
 }  // namespace
