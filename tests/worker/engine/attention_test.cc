@@ -6,6 +6,7 @@
 #include "comparing_attention.h"
 #include "golden_data.h"
 #include "gtest/gtest.h"
+#include "worker/engine/tensor/device.h"
 
 namespace headcount::engine {
 namespace {
@@ -41,6 +42,21 @@ TEST_P(AgainstDense, FlashInBFloat16) {
   EXPECT_LT(worst.mean_first_weight, 1e-3);
   EXPECT_LT(worst.mean_entropy, 1e-2);
   EXPECT_LT(worst.mean_output_norm_relative, 5e-3);
+}
+
+TEST_P(AgainstDense, FlashOnAGpu) {
+  const auto gpu = OpenDevice({Device::Kind::kCuda, 0});
+  if (!gpu.ok()) GTEST_SKIP() << "no GPU: " << gpu.status();
+  const AttentionDifferences exact = CompareAttention(MakeFlashAttention(), TinyModel(GetParam()),
+                                                      at::kFloat, TinyPrompts(GetParam()), *gpu);
+  EXPECT_LT(exact.z, 5e-5);
+  EXPECT_LT(exact.first_weight, 1e-5);
+  EXPECT_LT(exact.mean_entropy, 2e-5);
+  const AttentionDifferences half = CompareAttention(MakeFlashAttention(), TinyModel(GetParam()),
+                                                     at::kBFloat16, TinyPrompts(GetParam()), *gpu);
+  EXPECT_LT(half.mean_first_weight, 1e-3);
+  EXPECT_LT(half.mean_entropy, 1e-2);
+  EXPECT_LT(half.mean_output_norm_relative, 5e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, AgainstDense, ::testing::ValuesIn(kTinyModels),

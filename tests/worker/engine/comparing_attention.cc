@@ -49,16 +49,16 @@ AttentionOutput ComparingAttention::Run(const AttentionInput& input, AttentionEx
 
 AttentionDifferences CompareAttention(std::unique_ptr<Attention> tested,
                                       const std::string& directory, c10::ScalarType dtype,
-                                      const std::vector<std::vector<int32_t>>& prompts) {
+                                      const std::vector<std::vector<int32_t>>& prompts,
+                                      c10::Device device) {
   c10::InferenceMode inference;
-  const c10::Device cpu(c10::DeviceType::CPU);
   auto config = catalog::ReadModelConfig(directory);
   auto checkpoint = catalog::ListCheckpoint(directory);
   auto reader = CheckpointReader::Open(checkpoint.value());
-  auto weights = LoadWeights(config.value(), reader.value(), dtype, cpu);
+  auto weights = LoadWeights(config.value(), reader.value(), dtype, device);
   AttentionDifferences differences;
   Transformer model(config.value(), std::move(weights.value()),
-                    std::make_unique<ComparingAttention>(std::move(tested), differences), cpu);
+                    std::make_unique<ComparingAttention>(std::move(tested), differences), device);
   TakeEverything watcher;
   for (const std::vector<int32_t>& prompt : prompts) {
     const auto length = static_cast<int64_t>(prompt.size());

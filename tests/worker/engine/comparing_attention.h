@@ -41,6 +41,7 @@ class ComparingAttention final : public Attention {
 // extra taken.
 AttentionDifferences CompareAttention(std::unique_ptr<Attention> tested,
                                       const std::string& directory, c10::ScalarType dtype,
-                                      const std::vector<std::vector<int32_t>>& prompts);
+                                      const std::vector<std::vector<int32_t>>& prompts,
+                                      c10::Device device = c10::Device(c10::DeviceType::CPU));
 
 }  // namespace headcount::engine

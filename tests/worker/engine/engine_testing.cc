@@ -26,7 +26,10 @@ std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype,
                                   const EngineOptions& options) {
   EngineOptions with_threads = options;
   if (options.threads == 0) with_threads.threads = directory.starts_with("tests/golden/") ? 1 : 2;
-  return ValueOrDie(Engine::Load(directory, dtype, {}, with_threads));
+  const char* wanted = std::getenv("HEADCOUNT_TEST_DEVICE");
+  Device device;
+  if (wanted != nullptr && std::string(wanted) == "cuda") device.kind = Device::Kind::kCuda;
+  return ValueOrDie(Engine::Load(directory, dtype, device, with_threads));
 }
 
 UnitResult RunOrDie(Engine& engine, const Unit& unit) {

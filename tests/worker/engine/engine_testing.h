@@ -13,7 +13,8 @@
 
 namespace headcount::engine {
 
-// With two threads unless `options` says otherwise; tiny models run on one, which suits them.
+// With two threads unless `options` says otherwise; tiny models run on one, which suits them. On
+// the first GPU with HEADCOUNT_TEST_DEVICE=cuda, else on the CPU.
 std::unique_ptr<Engine> LoadOrDie(const std::string& directory, DType dtype = DType::kFloat32,
                                   const EngineOptions& options = {});
 
