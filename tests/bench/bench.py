@@ -38,8 +38,12 @@ class Bench:
         self._tasks: dict[tuple, dict] = {}
 
     def new_engine(self, *flags: str) -> Side:
-        program = str(BIN / "engine_bench")
-        return Side("the engine", [program, "--model", str(self.model), "--threads", str(self.threads), *flags])
+        return Side("the engine", [str(BIN / "engine_bench"), *self._common_flags(), *flags])
+
+    def _common_flags(self) -> list[str]:
+        given = self.arguments
+        where = ["--device", given.device, "--dtype", given.dtype]
+        return ["--model", str(self.model), "--threads", str(self.threads), *where]
 
     @cached_property
     def transformers(self) -> Side:
@@ -56,8 +60,7 @@ class Bench:
         if self.arguments.peers is None:
             raise Skip("needs --peers")
         python = self.arguments.peers / "bin" / "python"
-        command = [str(python), str(HERE / "peers" / script)]
-        return Side(name, [*command, "--model", str(self.model), "--threads", str(self.threads), *flags], peer=True)
+        return Side(name, [str(python), str(HERE / "peers" / script), *self._common_flags(), *flags], peer=True)
 
     def _task(self, task: str, subtask: str | None, documents: int, fewshot: int) -> dict:
         if not (self.data / task).is_dir():

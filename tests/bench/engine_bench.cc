@@ -26,12 +26,15 @@ using Json = nlohmann::json;
 
 struct Arguments {
   std::string model;
+  engine::Device device;
+  engine::DType dtype = engine::DType::kFloat32;
   engine::EngineOptions options = {.threads = 2};
 };
 
 [[noreturn]] void Usage(int code) {
   (code == 0 ? std::cout : std::cerr)
-      << "usage: engine_bench --model FOLDER [--threads N] [--sharing on|off]\n"
+      << "usage: engine_bench --model FOLDER [--threads N] [--device cpu|cuda]\n"
+         "                    [--dtype float32|bfloat16] [--sharing on|off]\n"
          "Reads benchmark commands as JSON lines; tests/bench/run.sh sends them.\n";
   std::exit(code);
 }
@@ -46,6 +49,12 @@ Arguments ParseArguments(int argc, char** argv) {
       arguments.model = argv[++i];
     } else if (name == "--threads") {
       arguments.options.threads = std::atoi(argv[++i]);
+    } else if (name == "--device") {
+      const bool cuda = std::string(argv[++i]) == "cuda";
+      arguments.device.kind = cuda ? engine::Device::Kind::kCuda : engine::Device::Kind::kCpu;
+    } else if (name == "--dtype") {
+      const bool bfloat16 = std::string(argv[++i]) == "bfloat16";
+      arguments.dtype = bfloat16 ? engine::DType::kBFloat16 : engine::DType::kFloat32;
     } else if (name == "--sharing") {
       const bool on = std::string(argv[++i]) == "on";
       arguments.options.sharing = {.prefixes = on, .rules = on, .steps = on};
@@ -77,7 +86,7 @@ absl::StatusOr<Json> Answer(engine::Engine& engine, const std::string& model,
 int Main(int argc, char** argv) {
   const Arguments arguments = ParseArguments(argc, argv);
   auto engine =
-      engine::Engine::Load(arguments.model, engine::DType::kFloat32, {}, arguments.options);
+      engine::Engine::Load(arguments.model, arguments.dtype, arguments.device, arguments.options);
   if (!engine.ok()) {
     std::cerr << engine.status() << "\n";
     return 2;

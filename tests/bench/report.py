@@ -120,7 +120,10 @@ def to_json(rows: list[Row], context: dict, commit: str = "") -> dict:
 
 def merge(saved: dict, earlier: dict) -> dict:
     """A saved run with the rows that it did not measure taken from an earlier one of the same machine and model."""
-    same = all(saved["context"].get(name) == earlier["context"].get(name) for name in ("processor", "model", "threads"))
+    same = all(
+        saved["context"].get(name) == earlier["context"].get(name)
+        for name in ("processor", "model", "threads", "device", "dtype")
+    )
     if not same:
         return saved
     kept = {key: row for key, row in earlier.items() if key not in saved or saved[key].get("value", 0) is None}

@@ -132,6 +132,8 @@ def context(arguments: argparse.Namespace) -> dict:
         "processor": processor_name(),
         "cores": os.cpu_count(),
         "threads": arguments.threads,
+        "device": arguments.device,
+        "dtype": arguments.dtype,
         "model": arguments.model.resolve().name,
         "clock": arguments.clock,
     }
@@ -159,6 +161,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, default=prefix / "models" / "SmolLM2-135M-Instruct")
     parser.add_argument("--data", type=Path, default=shared.resolve() / "data")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     arguments = parser.parse_args()
     if not (arguments.model / "config.json").is_file():
         parser.error(f"--model: no model in {arguments.model}; run deploy/demo_model.py first")

@@ -22,6 +22,7 @@ measured, what it must be, its spread, and whether it holds. With everything at 
   --model FOLDER   another model than the demo's (deploy/demo_model.py makes it)
   --data FOLDER    folder with mmlu/ and piqa/ (default: data/ in $HEADCOUNT_SHARED, else in ../shared)
   --threads N      threads of every side (default 2)
+  --device cuda    the engine's rows on a GPU, with --dtype bfloat16 in that type (gpu.sh does both)
 
 Exit code 0 when all that was measured holds, 1 when something does not, 2 for wrong arguments.
 

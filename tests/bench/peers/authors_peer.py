@@ -1,20 +1,19 @@
 """The authors' own code as the other side of a comparison, one prompt a pass, as it runs them.
 
 Their patching functions are imported from the checkout that the user names; nothing of theirs is kept here. The model
-is patched and loaded once, on a CPU, with one thing tracked; what is tracked afterwards is set on the patched layers,
+is patched and loaded once with one thing tracked; what is tracked afterwards is set on the patched layers,
 so that no pass pays for loading the model (theirs do). Scores and thresholds are named as headcount names them.
 
 `record` is a recording pass of one score or, with `scores`, one of each; `ablate` a pass that zeroes heads under
 `rules` (one pass a rule and prompt); `unpatched` the same model with nothing tracked. Run by run.py.
 """
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
 
 import torch
-from peer import serve, timed
+from peer import parse_arguments, serve, timed
 from transformers import AutoModelForCausalLM
 
 # headcount's score -> their class.
@@ -41,7 +40,7 @@ HEAD_TYPES = {
 class PatchedModel:
     """Their patched model, and the switches that their patching sets on every attention layer."""
 
-    def __init__(self, reference: str, folder: str) -> None:
+    def __init__(self, reference: str, folder: str, device: str, dtype: torch.dtype) -> None:
         sys.path.insert(0, reference)
         import monkey_patch_head_types
         import monkey_patch_utils
@@ -50,9 +49,8 @@ class PatchedModel:
         # Their code knows a family by a substring of the published name.
         family = "Qwen2.5" if "qwen" in Path(folder).name.lower() else "Llama-3.1"
         monkey_patch_utils.patch_model(family, track_head_type=self._head_type("random", 0.0), record_head_scores=True)
-        self.model = AutoModelForCausalLM.from_pretrained(
-            folder, torch_dtype=torch.float32, attn_implementation="eager"
-        ).eval()
+        self.model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=dtype, attn_implementation="eager")
+        self.model.eval().to(device)
         layers, attention = monkey_patch_utils.get_model_accessors(self.model)
         self.attentions = [attention(layer) for layer in layers(self.model)]
 
@@ -71,7 +69,7 @@ class PatchedModel:
     def run(self, ids: torch.Tensor) -> torch.Tensor:
         """One pass as their evaluation makes it: every layer told where padding starts, logits of all positions."""
         for attention in self.attentions:
-            attention.pad_idxs = torch.tensor([ids.shape[1]])
+            attention.pad_idxs = torch.tensor([ids.shape[1]], device=ids.device)
             attention.fake_batch = False
         return self.model(ids, use_cache=False).logits
 
@@ -81,18 +79,15 @@ class PatchedModel:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reference", required=True, help="checkout of the authors' code")
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.set_grad_enabled(False)
+    arguments = parse_arguments(__doc__, reference=True)
     warnings.filterwarnings("ignore", category=UserWarning)  # of torch, about how they make a tensor
-    patched = PatchedModel(arguments.reference, arguments.model)
+    patched = PatchedModel(arguments.reference, arguments.model, arguments.device, arguments.type)
+
+    def prompts_of(command: dict) -> list[torch.Tensor]:
+        return [torch.tensor([ids], device=arguments.device) for ids in command["prompts"]]
 
     def passes(command: dict, rules: list[tuple[str, float]], *, zero: bool) -> dict:
-        prompts = [torch.tensor([ids]) for ids in command["prompts"]]
+        prompts = prompts_of(command)
         shares = []
         total = {"seconds": 0.0, "cpu_seconds": 0.0}
         for score, threshold in rules:
@@ -115,7 +110,7 @@ def main() -> None:
 
     def unpatched(command: dict) -> dict:
         patched.track(None)
-        prompts = [torch.tensor([ids]) for ids in command["prompts"]]
+        prompts = prompts_of(command)
         return timed(lambda: [patched.run(ids) for ids in prompts])
 
     serve({"record": record, "ablate": ablate, "unpatched": unpatched})

@@ -1,14 +1,12 @@
 """Transformers as the other side of a comparison: the plain pass, and a user's own hooks.
 
 `plain` is the forward pass with scaled dot-product attention and logits at the last position, the fastest that
-transformers does on a CPU; `eager` the same with attention written out; `hooks` what someone would write to get the
+transformers does; `hooks` what someone would write to get the
 seven measurements of every head: one eager pass with output_attentions and hooks on v_proj and o_proj. Run by run.py.
 """
 
-import argparse
-
 import torch
-from peer import serve, timed
+from peer import parse_arguments, serve, timed
 from transformers import AutoModelForCausalLM
 
 
@@ -57,30 +55,24 @@ class HookedModel:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    torch.set_grad_enabled(False)
+    arguments = parse_arguments(__doc__)
 
     def load(attention: str) -> torch.nn.Module:
         model = AutoModelForCausalLM.from_pretrained(
-            arguments.model, torch_dtype=torch.float32, attn_implementation=attention
+            arguments.model, torch_dtype=arguments.type, attn_implementation=attention
         )
-        return model.eval()
+        return model.eval().to(arguments.device)
 
-    sdpa, eager = load("sdpa"), load("eager")
+    sdpa = load("sdpa")
     hooked = HookedModel(load("eager"))
 
     def each(command: dict, run) -> dict:
-        prompts = [torch.tensor([ids]) for ids in command["prompts"]]
+        prompts = [torch.tensor([ids], device=arguments.device) for ids in command["prompts"]]
         return timed(lambda: [run(ids) for ids in prompts])
 
     serve(
         {
             "plain": lambda command: each(command, lambda ids: sdpa(ids, use_cache=False, num_logits_to_keep=1)),
-            "eager": lambda command: each(command, lambda ids: eager(ids, use_cache=False, num_logits_to_keep=1)),
             "hooks": lambda command: each(command, hooked.measure),
         }
     )
