@@ -62,7 +62,8 @@ class Walker {
       LayerHeads heads = model_.Attend(layer, x, packing, packed->rotary, extras);
       computed_ += packing.tokens;
       const at::Tensor mask = watcher_ == nullptr ? at::Tensor() : watcher_->OnHeads(heads);
-      at::Tensor& z = heads.attended.z;
+      at::Tensor z = std::move(heads.attended.z);
+      heads = {};  // queries, keys and values: nothing needs them any more
       if (layer + 1 == model_.config().layers) {
         End(packing, x, z, mask);
         return absl::OkStatus();

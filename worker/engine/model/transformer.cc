@@ -89,12 +89,11 @@ at::Tensor Transformer::Mlp(const LayerWeights& layer, const at::Tensor& x) cons
 void Transformer::Finish(int index, const at::Tensor& z, at::Tensor& x) const {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const double eps = config_.rms_norm_eps;
-  const at::Tensor attended = ProjectHeads(layer, z);
   if (config_.family->norm_placement == NormPlacement::kBefore) {
-    x.add_(attended);
+    x.add_(ProjectHeads(layer, z));
     x.add_(Mlp(layer, RmsNorm(x, layer.mlp_norm, eps)));
   } else {
-    x.add_(RmsNorm(attended, layer.attention_output_norm, eps));
+    x.add_(RmsNorm(ProjectHeads(layer, z), layer.attention_output_norm, eps));
     x.add_(RmsNorm(Mlp(layer, x), layer.mlp_output_norm, eps));
   }
 }
