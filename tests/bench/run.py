@@ -63,6 +63,7 @@ CASES = [
     Case(
         speedup("ablate_speedup_1200", "the authors' ablation / ours, 1,200 tokens", 4),
         engine_cases.ablate_speedup_1200,
+        quick=False,
     ),
     Case(
         speedup("ablate_speedup_mmlu", "the same on 25 5-shot questions of one subject", 4, 6),

@@ -12,7 +12,7 @@ Measures how fast headcount is, every number as a ratio of two sides that take t
 instrumentation, ours and transformers, ours and the authors' code. Prints progress on standard error, then a table:
 measured, what it must be, its spread, and whether it holds. With everything at hand it takes up to 100 minutes.
 
-  --quick          leaves out whole sweeps and times fewer passes of others: within 15 minutes
+  --quick          leaves out whole sweeps and the slowest passes, and times fewer of others: within 15 minutes
   --peers VENV     virtual environment with torch and transformers 4.48.2; without it those rows are skipped
   --reference DIR  checkout of the authors' code (with --peers); without it those rows are skipped
   --json FILE      writes the table as JSON; with --only, rows that FILE has besides stay in it
