@@ -32,18 +32,17 @@ namespace {
 constexpr int64_t kBatchTokensCpu = 4096;
 constexpr int64_t kBatchTokensAccelerator = 16384;
 
-// What generation keeps; and no more rows side by side than this, however short they are.
+// What generation keeps.
 constexpr int64_t kCacheBytesCpu = int64_t{2} << 30;
 constexpr int64_t kCacheBytesAccelerator = int64_t{8} << 30;
-constexpr int64_t kMostGenerateRows = 64;
 
 // The rows of one batch, and where their results go.
 struct BatchRows {
   std::vector<const Row*> rows;
   std::vector<RowResult*> results;
   Layout layout;
-  std::vector<int32_t> token_ids;  // of the layout's trunks, then of its branches
-  std::vector<int> wanted;
+  std::vector<int32_t> token_ids;
+  std::vector<int> wanted;  // hidden states of a row's last tokens
 
   BatchRows(const Unit& unit, const Batch& batch, const Sharing& sharing, UnitResult& result)
       : layout(LayOut(GroupRows(unit, batch, sharing), batch)) {
@@ -54,33 +53,23 @@ struct BatchRows {
       results.push_back(&result.rows[row]);
       wanted.push_back(ScoredTokens(unit.rows[row]));
     }
-    ListTokens(unit.prefix);
+    token_ids = TokenIds(layout, rows, unit.prefix);
   }
 
   int64_t Length(size_t row, std::span<const int32_t> prefix) const {
     return static_cast<int64_t>(prefix.size() + rows[row]->suffix.size());
   }
-
- private:
-  void ListTokens(std::span<const int32_t> prefix) {
-    const auto add = [&](int row, int64_t begin, int64_t length) {
-      const std::span<const int32_t> suffix = rows[static_cast<size_t>(row)]->suffix;
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
-        token_ids.push_back(i < prefix.size() ? prefix[i] : suffix[i - prefix.size()]);
-      }
-    };
-    std::vector<int> row_of_trunk(layout.trunks.size());
-    for (const Layout::Branch& branch : layout.branches) {
-      if (branch.trunk >= 0) row_of_trunk[static_cast<size_t>(branch.trunk)] = branch.rows[0];
-    }
-    for (size_t t = 0; t < layout.trunks.size(); ++t) add(row_of_trunk[t], 0, layout.trunks[t]);
-    for (const Layout::Branch& branch : layout.branches) {
-      const int64_t begin =
-          branch.trunk >= 0 ? layout.trunks[static_cast<size_t>(branch.trunk)] : 0;
-      add(branch.rows[0], begin, branch.length);
-    }
-  }
 };
+
+// Batches of `size` rows as they come.
+std::vector<Batch> InOrder(size_t rows, int64_t size) {
+  std::vector<Batch> batches;
+  for (size_t row = 0; row < rows; ++row) {
+    if (row % static_cast<size_t>(size) == 0) batches.emplace_back();
+    batches.back().push_back(static_cast<int>(row));
+  }
+  return batches;
+}
 
 std::unique_ptr<Attention> MakeAttention(AttentionKernel kernel, c10::Device device,
                                          c10::ScalarType dtype) {
@@ -151,8 +140,10 @@ class EngineImpl final : public Engine {
     GenerateResult result;
     result.rows.resize(unit.rows.size());
     int64_t computed = 0;
-    const GeneratorLimits limits{max_batch_tokens_, max_cache_bytes_ / GenerateRows(unit),
-                                 sharing_.steps};
+    const int64_t abreast =
+        RowsAbreast(unit, config(), static_cast<int64_t>(model_.weights().embedding.itemsize()),
+                    max_cache_bytes_);
+    const GeneratorLimits limits{max_batch_tokens_, max_cache_bytes_ / abreast, sharing_.steps};
     const auto run = [&](const Batch& batch) {
       std::vector<GeneratedRow*> rows;
       for (int row : batch) {
@@ -179,7 +170,7 @@ class EngineImpl final : public Engine {
     };
     const auto release = [&] { ReleaseCachedMemory(model_.device()); };
     HC_RETURN_IF_ERROR(
-        RunBatches(GenerateBatches(unit), cancel, run, release, result.oom_backoffs));
+        RunBatches(InOrder(unit.rows.size(), abreast), cancel, run, release, result.oom_backoffs));
     result.computed_tokens = (computed + config().layers - 1) / config().layers;
     return result;
   }
@@ -212,27 +203,6 @@ class EngineImpl final : public Engine {
   }
 
  private:
-  // Rows that generate side by side: with room for two histories of the longest one each.
-  int64_t GenerateRows(const GenerateUnit& unit) const {
-    size_t longest = 1;
-    for (const GenerateRow& row : unit.rows) longest = std::max(longest, row.prompt.size());
-    const catalog::ModelConfig& c = config();
-    const int64_t values = int64_t{c.hidden_size} + int64_t{c.heads + 2 * c.kv_heads} * c.head_dim;
-    const int64_t row_bytes = (static_cast<int64_t>(longest) + unit.max_new_tokens) * c.layers *
-                              values * static_cast<int64_t>(model_.weights().embedding.itemsize());
-    return std::clamp<int64_t>(max_cache_bytes_ / (2 * row_bytes), 1, kMostGenerateRows);
-  }
-
-  std::vector<Batch> GenerateBatches(const GenerateUnit& unit) const {
-    const auto most = static_cast<size_t>(GenerateRows(unit));
-    std::vector<Batch> batches;
-    for (size_t row = 0; row < unit.rows.size(); ++row) {
-      if (row % most == 0) batches.emplace_back();
-      batches.back().push_back(static_cast<int>(row));
-    }
-    return batches;
-  }
-
   // Takes a batch through the model and scores its continuations; returns the tokens computed,
   // summed over the layers.
   absl::StatusOr<int64_t> Score(const BatchRows& batch, LayerWatcher* watcher,

@@ -144,4 +144,27 @@ Layout LayOut(std::span<const InputGroup> groups, std::span<const int> rows) {
   return layout;
 }
 
+std::vector<int32_t> TokenIds(const Layout& layout, std::span<const Row* const> rows,
+                              std::span<const int32_t> prefix) {
+  std::vector<int32_t> ids;
+  const auto add = [&](int row, int64_t begin, int64_t length) {
+    const std::span<const int32_t> suffix = rows[static_cast<size_t>(row)]->suffix;
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(begin + length); ++i) {
+      ids.push_back(i < prefix.size() ? prefix[i] : suffix[i - prefix.size()]);
+    }
+  };
+  std::vector<int> row_of_trunk(layout.trunks.size());
+  for (const Layout::Branch& branch : layout.branches) {
+    if (branch.trunk == Layout::kNoTrunk) continue;
+    row_of_trunk[static_cast<size_t>(branch.trunk)] = branch.rows[0];
+  }
+  for (size_t t = 0; t < layout.trunks.size(); ++t) add(row_of_trunk[t], 0, layout.trunks[t]);
+  for (const Layout::Branch& branch : layout.branches) {
+    const bool has_trunk = branch.trunk != Layout::kNoTrunk;
+    add(branch.rows[0], has_trunk ? layout.trunks[static_cast<size_t>(branch.trunk)] : 0,
+        branch.length);
+  }
+  return ids;
+}
+
 }  // namespace headcount::engine

@@ -37,4 +37,9 @@ std::vector<InputGroup> GroupRows(const Unit& unit, std::span<const int> rows,
 // As the batch `rows` is laid out: rows count from 0 in its order.
 Layout LayOut(std::span<const InputGroup> groups, std::span<const int> rows);
 
+// The token ids of a layout's trunks, then of its branches; `rows` are the batch's, whose inputs
+// begin with `prefix`.
+std::vector<int32_t> TokenIds(const Layout& layout, std::span<const Row* const> rows,
+                              std::span<const int32_t> prefix);
+
 }  // namespace headcount::engine

@@ -118,6 +118,12 @@ TEST_F(GroupRowsTest, ALayoutCountsRowsInTheBatch) {
   EXPECT_EQ(layout.branches[0].length, 3);
   EXPECT_THAT(layout.branches[1].rows, ElementsAre(1));
   EXPECT_EQ(layout.tokens(), 48);
+  const Row* const rows[] = {&unit_.rows[2], &unit_.rows[0]};
+  const std::vector<int32_t> ids = TokenIds(layout, rows, {});
+  ASSERT_EQ(ids.size(), 48u);
+  EXPECT_EQ(ids[39], tokens_[0][39]);  // the trunk's last
+  EXPECT_EQ(ids[40], tokens_[2][40]);  // the first row's own first
+  EXPECT_EQ(ids[47], tokens_[0][44]);
 }
 
 }  // namespace

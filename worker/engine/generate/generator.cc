@@ -48,6 +48,17 @@ at::Tensor LastOf(const at::Tensor& values, const Packing& packing) {
 
 }  // namespace
 
+int64_t RowsAbreast(const GenerateUnit& unit, const catalog::ModelConfig& config,
+                    int64_t element_bytes, int64_t max_cache_bytes) {
+  size_t longest = 1;
+  for (const GenerateRow& row : unit.rows) longest = std::max(longest, row.prompt.size());
+  const int64_t numbers =  // of a token in a layer: x, z, k and v
+      config.hidden_size + int64_t{config.heads + 2 * config.kv_heads} * config.head_dim;
+  const int64_t history = (static_cast<int64_t>(longest) + unit.max_new_tokens) * config.layers *
+                          numbers * element_bytes;
+  return std::clamp<int64_t>(max_cache_bytes / (2 * history), 1, kMostRowsAbreast);
+}
+
 Generator::Generator(Transformer& model, const GenerateUnit& unit, std::span<const int> rows,
                      const GeneratorLimits& limits)
     : model_(model),

@@ -20,6 +20,13 @@
 
 namespace headcount::engine {
 
+// Rows that may generate side by side: with room in `max_cache_bytes` for two histories of the
+// longest one each, from 1 to kMostRowsAbreast. `element_bytes` is the size of a number of the
+// model's type.
+inline constexpr int64_t kMostRowsAbreast = 64;
+int64_t RowsAbreast(const GenerateUnit& unit, const catalog::ModelConfig& config,
+                    int64_t element_bytes, int64_t max_cache_bytes);
+
 struct GeneratorLimits {
   int64_t max_tokens = 0;       // computed side by side, while prompts are read
   int64_t max_cache_bytes = 0;  // of one row
