@@ -3,7 +3,7 @@
 
 usage: report.py FILE.json    prints the table of a saved run in Markdown, as docs/performance.md shows it
 
-Used by run.py; tested by report_test.py. Pure: nothing is measured here.
+Used by run.py; tested by test_report.py. Pure: nothing is measured here.
 """
 
 from __future__ import annotations
