@@ -179,6 +179,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse_arguments()
+    measured = commit()  # what was built just now, whatever is checked out at the end
     bench = Bench(arguments)
     try:
         rows = measure_all(bench, set(filter(None, arguments.only.split(","))), arguments.quick)
@@ -186,7 +187,7 @@ def main() -> int:
         bench.close()
     print(text_table(rows, arguments.clock))
     if arguments.json is not None:
-        saved = to_json(rows, context(arguments), commit())
+        saved = to_json(rows, context(arguments), measured)
         if arguments.only and arguments.json.is_file():
             saved = merge(saved, json.loads(arguments.json.read_text()))
         arguments.json.write_text(json.dumps(saved, indent=1) + "\n")
