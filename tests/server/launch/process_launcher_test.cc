@@ -18,13 +18,14 @@
 namespace headcount::server {
 namespace {
 
-// Takes the lock or ends with 75, writes its id, logs a line, and waits for SIGTERM.
+// Takes the lock or ends with 75, logs a line, and waits for SIGTERM. Its id, by which tests find it,
+// comes last: from then on a signal meets the trap.
 constexpr char kWorker[] = R"(
 exec 9<>"$1" || exit 1
 flock -n 9 || exit 75
-echo $$ >"$1"
-echo "started $$"
 trap 'exit 0' TERM
+echo "started $$"
+echo $$ >"$1"
 while :; do sleep 0.02 9<&-; done
 )";
 
