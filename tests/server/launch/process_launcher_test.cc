@@ -18,8 +18,8 @@
 namespace headcount::server {
 namespace {
 
-// Takes the lock or ends with 75, logs a line, and waits for SIGTERM. Its id, by which tests find it,
-// comes last: from then on a signal meets the trap.
+// Takes the lock or ends with 75, logs a line, and waits for SIGTERM. Its id, by which tests find
+// it, comes last: from then on a signal meets the trap.
 constexpr char kWorker[] = R"(
 exec 9<>"$1" || exit 1
 flock -n 9 || exit 75
