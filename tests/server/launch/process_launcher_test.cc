@@ -76,6 +76,16 @@ class ProcessLauncherTest : public ::testing::Test {
 
   // The process that has the lock and has said so.
   int Owner() const { return IsLocked(Lock()) ? LockOwner(Lock()).value_or(0) : 0; }
+  // Waits for an owner other than `last` and returns what it saw: a worker that starts empties the
+  // file first, so a second look may find nobody, and signals to 0 go to the tests themselves.
+  int NextOwner(int last = 0) {
+    int seen = 0;
+    EXPECT_TRUE(Eventually([&] {
+      seen = Owner();
+      return seen != 0 && seen != last;
+    }));
+    return seen > 0 ? seen : -1;
+  }
   size_t Deaths() {
     std::lock_guard lock(mutex_);
     return deaths_.size();
@@ -89,8 +99,8 @@ class ProcessLauncherTest : public ::testing::Test {
 
 TEST_F(ProcessLauncherTest, StartsAWorkerInASessionOfItsOwnAndAppendsItsOutput) {
   auto launcher = Launch(Command());
-  ASSERT_TRUE(Eventually([&] { return Owner() != 0; }));
-  const int pid = Owner();
+  const int pid = NextOwner();
+  ASSERT_GT(pid, 0);
   EXPECT_EQ(launcher->Pids()[0], pid);
   EXPECT_EQ(getsid(pid), pid);
   ASSERT_TRUE(Eventually([&] { return ReadFile(Log()).value_or("").ends_with("\n"); }));
@@ -103,8 +113,8 @@ TEST_F(ProcessLauncherTest, RestartsOneThatIsKilledAndSaysSo) {
   auto launcher = Launch(Command());
   int last = 0;
   for (size_t death = 0; death < 3; ++death) {
-    ASSERT_TRUE(Eventually([&] { return Owner() != 0 && Owner() != last; })) << death;
-    last = Owner();
+    last = NextOwner(last);
+    ASSERT_GT(last, 0) << death;
     kill(last, SIGKILL);
     ASSERT_TRUE(Eventually([&] { return Deaths() > death; }));
   }
@@ -114,8 +124,8 @@ TEST_F(ProcessLauncherTest, RestartsOneThatIsKilledAndSaysSo) {
 
 TEST_F(ProcessLauncherTest, FindsAWorkerThatOutlivedItsServerAndNeverDoublesIt) {
   auto first = Launch(Command());
-  ASSERT_TRUE(Eventually([&] { return Owner() != 0; }));
-  const int pid = Owner();
+  const int pid = NextOwner();
+  ASSERT_GT(pid, 0);
   first.reset();  // as if the server were gone: the worker goes on
   ASSERT_EQ(kill(pid, 0), 0);
 
@@ -141,8 +151,9 @@ TEST_F(ProcessLauncherTest, AnOrderlyStopEndsAlsoAWorkerThatWasFound) {
 TEST_F(ProcessLauncherTest, AWorkerThatWasDrainedStaysDown) {
   drained_ = true;
   auto launcher = Launch(Command());
-  ASSERT_TRUE(Eventually([&] { return Owner() != 0; }));
-  kill(Owner(), SIGTERM);
+  const int pid = NextOwner();
+  ASSERT_GT(pid, 0);
+  kill(pid, SIGTERM);
   ASSERT_TRUE(Eventually([&] { return Deaths() == 1; }));
   EXPECT_EQ(deaths_[0], "exit code 0");
   EXPECT_EQ(launcher->Pids()[0], 0);
@@ -166,8 +177,8 @@ exec 9<>"$1"; flock -n 9 || exit 75
 trap '' TERM
 echo $$ >"$1"
 while :; do sleep 0.02 9<&-; done)"));
-  ASSERT_TRUE(Eventually([&] { return Owner() != 0; }));
-  const int pid = Owner();
+  const int pid = NextOwner();
+  ASSERT_GT(pid, 0);
   launcher->Stop(std::chrono::milliseconds(50));
   EXPECT_NE(kill(pid, 0), 0);
 }
