@@ -26,20 +26,26 @@ namespace fs = std::filesystem;
 constexpr int kMostFewShot = 100;
 constexpr uint64_t kLargestTaskFile = 1 << 20;
 
-const std::vector<std::string> kKeys = {
-    "task",          "output_type",      "test_split",  "validation_split", "fewshot_split",
-    "num_fewshot",   "fewshot_config",   "description", "doc_to_text",      "doc_to_choice",
-    "doc_to_target", "target_delimiter", "metric_list", "headcount",        "fewshot_delimiter"};
+const std::vector<std::string> kKeys = {"task",
+                                        "output_type",
+                                        "test_split",
+                                        "validation_split",
+                                        "training_split",
+                                        "fewshot_split",
+                                        "num_fewshot",
+                                        "fewshot_config",
+                                        "description",
+                                        "doc_to_text",
+                                        "doc_to_choice",
+                                        "doc_to_target",
+                                        "target_delimiter",
+                                        "metric_list",
+                                        "headcount",
+                                        "fewshot_delimiter"};
 // lm-eval's keys that only say where Hugging Face keeps the rows, or describe.
-const std::vector<std::string> kWithoutEffect = {"dataset_path",
-                                                 "dataset_name",
-                                                 "dataset_kwargs",
-                                                 "training_split",
-                                                 "tag",
-                                                 "task_alias",
-                                                 "metadata",
-                                                 "should_decontaminate",
-                                                 "doc_to_decontamination_query"};
+const std::vector<std::string> kWithoutEffect = {
+    "dataset_path", "dataset_name", "dataset_kwargs",       "tag",
+    "task_alias",   "metadata",     "should_decontaminate", "doc_to_decontamination_query"};
 const std::vector<std::string> kNotServed = {
     "include", "group",      "filter_list",  "generation_kwargs", "process_docs", "process_results",
     "repeats", "use_prompt", "doc_to_image", "gen_prefix",        "unsafe_code"};
@@ -48,6 +54,12 @@ const std::vector<std::string> kHeadcountKeys = {"title",   "data",   "format",
 
 bool Contains(std::span<const std::string> list, const std::string& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool IsColumnName(const std::string& text) {
+  return !text.empty() && text.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyz_"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == std::string::npos;
 }
 
 // One file being read: knows its name and turns nodes into values or into errors that say where.
@@ -122,27 +134,35 @@ class Reader {
 
 absl::Status ParseFewShot(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
   HC_RETURN_IF_ERROR(reader.String(root, "fewshot_split", &task->fewshot_split));
-  std::string sampler;
+  std::string test_split;
+  HC_RETURN_IF_ERROR(reader.String(root, "test_split", &test_split));
+  task->spare_example = task->fewshot_split == test_split;
+  if (task->fewshot_split.empty()) {
+    std::string training;
+    HC_RETURN_IF_ERROR(reader.String(root, "training_split", &training));
+    if (task->splits.contains(training)) task->fewshot_split = training;
+  }
+  std::string sampler = "default";
   if (const YAML::Node config = root["fewshot_config"]; config.IsDefined()) {
     if (!config.IsMap()) return reader.Error("fewshot_config", config, "must be a map");
     const std::vector<std::string> allowed = {"sampler"};
     HC_RETURN_IF_ERROR(reader.Keys(config, "fewshot_config.", allowed));
     HC_RETURN_IF_ERROR(reader.String(config, "sampler", &sampler));
-    if (sampler != "first_n") {
-      return reader.NotServed("fewshot_config.sampler", config["sampler"], "allowed: first_n");
+    if (sampler != "default" && sampler != "first_n") {
+      return reader.NotServed("fewshot_config.sampler", config["sampler"],
+                              "allowed: default, first_n");
     }
   }
-  if (!task->fewshot_split.empty() && sampler.empty()) {
-    return reader.NotServed("fewshot_split", root["fewshot_split"],
-                            "lm-eval's random draws are not; set fewshot_config.sampler: first_n");
-  }
+  task->sampler = sampler == "first_n" ? Sampler::kFirstN : Sampler::kDefault;
   if (const YAML::Node shots = root["num_fewshot"]; shots.IsDefined()) {
     int value = -1;
     if (!YAML::convert<int>::decode(shots, value) || value < 0 || value > kMostFewShot) {
       return reader.Error("num_fewshot", shots, absl::StrCat("must be 0 to ", kMostFewShot));
     }
     if (value > 0 && task->fewshot_split.empty()) {
-      return reader.Error("num_fewshot", shots, "must be 0 without fewshot_split");
+      return reader.Error("num_fewshot", shots,
+                          "must be 0 without fewshot_split, or training_split in "
+                          "headcount.splits");
     }
     task->num_fewshot = value;
   }
@@ -165,12 +185,14 @@ absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDe
   if (choices.IsDefined() && choices.IsScalar()) {
     std::string text;
     HC_RETURN_IF_ERROR(reader.String(root, "doc_to_choice", &text));
+    if (IsColumnName(text)) text = "{{ " + text + " }}";
     const bool one_expression = text.starts_with("{{") && text.ends_with("}}") &&
                                 text.find("{{", 2) == std::string::npos &&
                                 text.find("}}") == text.size() - 2;
     if (!one_expression) {
       return reader.Error("doc_to_choice", choices,
-                          "must be a list of templates, or one {{ expression }} that is a list");
+                          "must be a list of templates, a column, or one {{ expression }} that "
+                          "is a list");
     }
     task->doc_to_choice = {text};
     task->doc_to_choice_is_list_template = true;

@@ -5,12 +5,15 @@
 //   task: mmlu                       # lm-eval's name; subtask s is lm-eval's task "mmlu_s"
 //   output_type: multiple_choice     # the only one served
 //   test_split: test                 # else validation_split; must be a key of headcount.splits
-//   fewshot_split: dev               # needs fewshot_config.sampler first_n; absent: no few-shot
-//   fewshot_config: {sampler: first_n}
+//   fewshot_split: dev               # the pool of examples; else training_split, where
+//                                    # headcount.splits has it; else no few-shot
+//   fewshot_config: {sampler: first_n}  # or default: drawn anew for each row, as lm-eval draws
 //   num_fewshot: 0
 //   description: "... about {{ subtask | replace('_', ' ') }}.\n\n"
-//   doc_to_text: "{{question.strip()}}\nAnswer:"  # a bare column name stands for that column
-//   doc_to_choice: ["A", "B"]        # a list of templates, or one "{{ [sol1, sol2] }}"
+//   doc_to_text: "{{question.strip()}}\nAnswer:"  # a bare column name stands for that column;
+//                                    # digits: the index of the right choice, and the choices are
+//                                    # contexts that doc_to_target continues
+//   doc_to_choice: ["A", "B"]        # a list of templates, one "{{ [sol1, sol2] }}", or a column
 //   doc_to_target: "{{label}}"       # digits: an index; else the text of a choice
 //   metric_list: [{metric: acc}, {metric: acc_norm}]
 //   headcount:
@@ -39,6 +42,10 @@ namespace headcount::tasks {
 
 enum class OutputType { kMultipleChoice };
 enum class FileFormat { kCsv, kJsonl };
+enum class Sampler {
+  kDefault,  // drawn anew for each evaluated row
+  kFirstN,   // the pool's first rows
+};
 
 struct TaskDefinition {
   std::string task;   // "mmlu"
@@ -56,8 +63,12 @@ struct TaskDefinition {
   std::string subtask_pattern;        // "{subtask}" once, in the file's name
 
   std::string test_split;
-  std::string fewshot_split;  // empty: test_split's rows cannot be used, few-shot is refused
-  int num_fewshot = 0;        // default
+  std::string fewshot_split;  // empty: there is no pool, few-shot is refused
+  Sampler sampler = Sampler::kDefault;
+  // One example more is taken than asked for, and the evaluated row left out of them. lm-eval does
+  // so where the file gives fewshot_split and test_split the same name or neither of them.
+  bool spare_example = false;
+  int num_fewshot = 0;  // default
   // Jinja over the row's columns and `subtask`.
   std::string description;
   std::string doc_to_text;

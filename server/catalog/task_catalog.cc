@@ -67,6 +67,9 @@ absl::StatusOr<plan::TaskFacts> TaskCatalog::Facts(const tasks::TaskDefinition& 
       if (!std::filesystem::is_regular_file(file, error)) {
         return absl::NotFoundError(absl::StrCat("data file ", file, " is not there"));
       }
+      if (task.fewshot_split.empty()) continue;
+      const std::string pool = SplitFile(task, folder, task.fewshot_split, subtask);
+      if (!std::filesystem::is_regular_file(pool, error)) facts.missing_pool = pool;
     }
     return absl::OkStatus();
   }();

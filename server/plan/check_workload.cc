@@ -99,10 +99,19 @@ absl::Status CheckTaskSource(const v1::TaskSource& source, const std::string& pa
 
   const absl::StatusOr<TaskFacts> facts = context.catalog.FindTask(source.task());
   if (!facts.ok()) return At(facts.status(), path + ".task");
-  if (source.num_fewshot() > 0 && facts->definition->fewshot_split.empty()) {
-    return InvalidField(path + ".num_fewshot", std::to_string(source.num_fewshot()),
+  const int shots =
+      source.has_num_fewshot() ? source.num_fewshot() : facts->definition->num_fewshot;
+  if (shots > 0 && facts->definition->fewshot_split.empty()) {
+    return InvalidField(path + ".num_fewshot", std::to_string(shots),
                         absl::StrCat("must be 0: task ", source.task(),
                                      " names no split to take few-shot examples from"));
+  }
+  if (shots > 0 && !facts->missing_pool.empty()) {
+    return WithField(WithReason(absl::FailedPreconditionError(absl::StrCat(
+                                    path, ".num_fewshot: ", shots, " examples are to come from ",
+                                    facts->missing_pool, ", which is not there")),
+                                "DATA_NOT_FOUND"),
+                     path + ".num_fewshot");
   }
   return CheckSubtasks(source, *facts, path + ".subtasks");
 }

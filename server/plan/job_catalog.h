@@ -27,6 +27,7 @@ struct ModelFacts {
 struct TaskFacts {
   std::shared_ptr<const tasks::TaskDefinition> definition;
   std::vector<std::string> subtasks;  // as found in the data folder, sorted; empty: it has none
+  std::string missing_pool;  // a file of the few-shot split that is not there; empty: all are
 };
 
 class JobCatalog {

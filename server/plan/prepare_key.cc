@@ -14,7 +14,7 @@ namespace headcount::plan {
 namespace {
 
 // Raised whenever rendering, tokenising or grouping changes a manifest's bytes.
-constexpr int kPrepareVersion = 1;
+constexpr int kPrepareVersion = 2;
 
 std::string Deterministic(const google::protobuf::MessageLite& message) {
   std::string bytes;

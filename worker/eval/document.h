@@ -12,13 +12,18 @@ struct Document {
   std::string task;  // lm-eval's task name: "piqa", "mmlu_anatomy"
   int64_t row = 0;   // from 0 in the split's file
   std::string context;
-  // One a choice, in order, delimiter included; the request i is (context, continuations[i]).
+  // One a choice, in order, delimiter included; the request i is (Context(i), continuations[i]).
   // Empty: the context is measured and nothing is scored.
   std::vector<std::string> continuations;
+  // Where the choices differ in their contexts: what each one's context goes on with. Else empty.
+  std::vector<std::string> context_ends;
   std::vector<int32_t> choice_lengths;  // code points of each choice without the delimiter
   int gold = -1;                        // right choice; -1: none
 
   std::string id() const { return task + "/" + std::to_string(row); }
+  std::string Context(size_t request) const {
+    return context_ends.empty() ? context : context + context_ends[request];
+  }
 };
 
 }  // namespace headcount::eval

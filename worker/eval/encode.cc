@@ -28,13 +28,16 @@ absl::StatusOr<std::vector<EncodedSample>> EncodeDocument(const Document& docume
     samples.push_back(std::move(sample));
     return samples;
   }
-  const std::string_view context = document.context;
-  HC_ASSIGN_OR_RETURN(const std::vector<int32_t> context_ids,
-                      encode(context.substr(0, context.size() - TrailingSpace(context))));
-  if (context_ids.empty()) return error(0, "the context has no tokens but white space");
+  std::vector<int32_t> context_ids;
   for (size_t i = 0; i < document.continuations.size(); ++i) {
+    const std::string context = document.Context(i);
+    if (i == 0 || !document.context_ends.empty()) {
+      HC_ASSIGN_OR_RETURN(context_ids, encode(std::string_view(context).substr(
+                                           0, context.size() - TrailingSpace(context))));
+      if (context_ids.empty()) return error(i, "the context has no tokens but white space");
+    }
     HC_ASSIGN_OR_RETURN(const std::vector<int32_t> whole,
-                        encode(document.context + document.continuations[i]));
+                        encode(context + document.continuations[i]));
     // The context's ids need not be a prefix of the whole's where the tokenizer merges across the
     // seam; the harness cuts by count all the same.
     if (whole.size() <= context_ids.size()) {

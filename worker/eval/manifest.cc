@@ -109,6 +109,7 @@ std::string RequestsDigest(const std::vector<Document>& documents) {
     AppendText(document.context, &bytes);
     AppendNumber(document.continuations.size(), 8, &bytes);
     for (const std::string& continuation : document.continuations) AppendText(continuation, &bytes);
+    for (const std::string& end : document.context_ends) AppendText(end, &bytes);
   }
   return Sha256Hex(bytes);
 }

@@ -37,8 +37,9 @@ struct ManifestOptions {
 absl::StatusOr<v1::Manifest> BuildManifest(const std::vector<Document>& documents,
                                            const Encoder& encode, const ManifestOptions& options);
 
-// SHA-256 (hex) over the rendered text: of every document its id, context, number of continuations
-// and each of them; strings after their size in bytes, numbers as little-endian uint64.
+// SHA-256 (hex) over the rendered text: of every document its id, context, number of continuations,
+// each of them and each end of its contexts; strings after their size in bytes, numbers as
+// little-endian uint64.
 std::string RequestsDigest(const std::vector<Document>& documents);
 
 // SHA-256 over a sample's token ids, input then targets, each a little-endian int32.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/eval/dataset.h"
+#include "worker/eval/examples.h"
 #include "worker/eval/row_templates.h"
 #include "worker/eval/unicode.h"
 
@@ -19,21 +21,6 @@ namespace headcount::eval {
 namespace {
 
 using nlohmann::json;
-
-// One row of the few-shot pool, rendered.
-struct Example {
-  const json* row;
-  std::string text;
-  std::string target;
-};
-
-// Everything about one lm-eval task that does not change from document to document.
-struct Subtask {
-  std::string lm_eval_name;
-  std::vector<json> rows;
-  std::vector<json> pool;
-  std::vector<Example> examples;
-};
 
 std::string FilePath(const tasks::TaskDefinition& task, const std::string& data_folder,
                      const std::string& split, const std::string& subtask) {
@@ -58,144 +45,84 @@ absl::StatusOr<std::vector<json>> ReadSplit(const tasks::TaskDefinition& task,
   return rows;
 }
 
-// What the target template says: the index of a choice, or text.
-struct Target {
-  int index = -1;
-  std::string text;
-};
-
 class Renderer {
  public:
   Renderer(const tasks::TaskDefinition& task, const RenderOptions& options,
            const RowTemplates& templates)
-      : task_(task),
-        options_(options),
-        templates_(templates),
-        shots_(options.num_fewshot.value_or(task.num_fewshot)) {}
+      : task_(task), options_(options), templates_(templates) {}
 
-  int shots() const { return shots_; }
-
-  // As the harness' first_n sampler: one more where the pool is the evaluated split itself, because
-  // the evaluated row is then left out.
-  absl::Status MakeExamples(Subtask* subtask) const {
-    const size_t wanted = static_cast<size_t>(shots_) + (PoolIsTest() ? 1 : 0);
-    if (shots_ > 0 && subtask->pool.size() < wanted) {
-      return InvalidField("num_fewshot", std::to_string(shots_),
-                          absl::StrCat(subtask->lm_eval_name, " has only ", subtask->pool.size(),
-                                       " rows in split ", task_.fewshot_split));
-    }
-    for (size_t i = 0; shots_ > 0 && i < wanted; ++i) {
-      const json& row = subtask->pool[i];
-      const std::string where = absl::StrCat("few-shot row ", i);
-      Example example{&row, "", ""};
-      HC_ASSIGN_OR_RETURN(example.text, templates_.Text(row, where));
-      HC_ASSIGN_OR_RETURN(const std::vector<std::string> choices, templates_.Choices(row, where));
-      HC_ASSIGN_OR_RETURN(const Target target, ReadTarget(row, choices, where));
-      example.target = target.index >= 0 ? choices[target.index] : target.text;
-      subtask->examples.push_back(std::move(example));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<Document> Render(const Subtask& subtask, size_t index) const {
-    const json& row = subtask.rows[index];
+  absl::StatusOr<Document> Render(const std::string& lm_eval_name, const json& row, int64_t index,
+                                  Examples& examples) const {
     const std::string where = absl::StrCat("row ", index);
     Document document;
-    document.task = subtask.lm_eval_name;
-    document.row = static_cast<int64_t>(index);
-
-    HC_ASSIGN_OR_RETURN(const std::vector<std::string> choices, templates_.Choices(row, where));
-    HC_ASSIGN_OR_RETURN(Target target, ReadTarget(row, choices, where));
-    if (target.index < 0) {
-      const auto found = std::find(choices.begin(), choices.end(), target.text);
-      if (found == choices.end()) {
-        return InvalidField(absl::StrCat("task ", subtask.lm_eval_name, ": doc_to_target: ", where),
-                            target.text, "is none of the choices");
-      }
-      target.index = static_cast<int>(found - choices.begin());
+    document.task = lm_eval_name;
+    document.row = index;
+    HC_ASSIGN_OR_RETURN(const RowText text, templates_.Render(row, where));
+    if (text.gold < 0) {
+      return InvalidField(absl::StrCat("task ", lm_eval_name, ": doc_to_target: ", where),
+                          text.target, "is none of the choices");
     }
-    document.gold = target.index;
-    for (const std::string& choice : choices) {
-      document.continuations.push_back(task_.target_delimiter + choice);
+    document.gold = text.gold;
+    for (const std::string& choice : text.choices) {
+      if (text.choices_are_contexts) {
+        document.context_ends.push_back(choice);
+        document.continuations.push_back(task_.target_delimiter + text.target);
+      } else {
+        document.continuations.push_back(task_.target_delimiter + choice);
+      }
       document.choice_lengths.push_back(static_cast<int32_t>(CodePoints(choice)));
     }
-
-    HC_ASSIGN_OR_RETURN(const std::string text, templates_.Text(row, where));
+    // Contexts go on after what is rendered here, outside a chat's messages too.
+    const std::optional<std::string> question =
+        text.choices_are_contexts ? std::nullopt : std::optional(text.question);
     HC_ASSIGN_OR_RETURN(const std::string description, templates_.Description(row, where));
-    std::string system = options_.system_instruction;
-    if (!system.empty() && !description.empty()) system += "\n\n";
-    system += description;
-    if (options_.chat == Chat::kNone) {
-      document.context = system + PlainExamples(subtask, row) + text;
-    } else {
-      auto chat = options_.render_chat(Messages(subtask, row, system, text));
-      if (!chat.ok()) return Annotate(chat.status(), "task " + subtask.lm_eval_name);
-      document.context = *std::move(chat);
-    }
+    auto context = Context(description, row, question, examples);
+    if (!context.ok()) return Annotate(context.status(), "task " + lm_eval_name);
+    document.context = *std::move(context);
     return document;
   }
 
  private:
-  bool PoolIsTest() const { return task_.fewshot_split == task_.test_split; }
-
-  absl::StatusOr<Target> ReadTarget(const json& row, const std::vector<std::string>& choices,
-                                    const std::string& where) const {
-    Target target;
-    HC_ASSIGN_OR_RETURN(target.text, templates_.Target(row, where));
-    const bool digits =
-        !target.text.empty() && target.text.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits) return target;
-    const int index = target.text.size() > 4 ? -1 : std::stoi(target.text);
-    if (index < 0 || index >= static_cast<int>(choices.size())) {
-      return InvalidField(absl::StrCat("task ", task_.task, ": doc_to_target: ", where),
-                          target.text,
-                          absl::StrCat("must be an index below the ", choices.size(), " choices"));
+  absl::StatusOr<std::string> Context(const std::string& description, const json& row,
+                                      const std::optional<std::string>& question,
+                                      Examples& examples) const {
+    std::string system = options_.system_instruction;
+    if (!system.empty() && !description.empty()) system += "\n\n";
+    system += description;
+    HC_ASSIGN_OR_RETURN(std::vector<const RowText*> shots, examples.Draw(row));
+    if (options_.chat == Chat::kNone) return system + Plain(shots) + question.value_or("");
+    std::vector<hf::ChatMessage> messages;
+    if (!system.empty()) messages.push_back({"system", system});
+    if (options_.chat == Chat::kMultiTurn) {
+      for (const RowText* shot : shots) {
+        messages.push_back({"user", shot->question});
+        messages.push_back({"assistant", shot->target});
+      }
+      if (question.has_value()) messages.push_back({"user", *question});
+    } else {
+      // The harness draws twice and shows the second draw.
+      HC_ASSIGN_OR_RETURN(shots, examples.Draw(row));
+      if (question.has_value() || !shots.empty()) {
+        messages.push_back({"user", Plain(shots) + question.value_or("")});
+      }
     }
-    target.index = index;
-    return target;
+    return options_.render_chat(messages);
   }
 
-  std::vector<const Example*> ExamplesFor(const Subtask& subtask, const json& row) const {
-    std::vector<const Example*> chosen;
-    for (const Example& example : subtask.examples) {
-      if (PoolIsTest() && *example.row == row) continue;
-      if (chosen.size() < static_cast<size_t>(shots_)) chosen.push_back(&example);
-    }
-    return chosen;
-  }
-
-  std::string PlainExamples(const Subtask& subtask, const json& row) const {
+  std::string Plain(const std::vector<const RowText*>& shots) const {
     std::string text;
-    for (const Example* example : ExamplesFor(subtask, row)) {
-      text += example->text;
-      if (!example->target.empty()) {  // the harness adds no delimiters around an empty target
-        text += task_.target_delimiter + example->target + task_.fewshot_delimiter;
+    for (const RowText* shot : shots) {
+      text += shot->question;
+      if (!shot->target.empty()) {  // the harness adds no delimiters around an empty target
+        text += task_.target_delimiter + shot->target + task_.fewshot_delimiter;
       }
     }
     return text;
   }
 
-  std::vector<hf::ChatMessage> Messages(const Subtask& subtask, const json& row,
-                                        const std::string& system,
-                                        const std::string& question) const {
-    std::vector<hf::ChatMessage> messages;
-    if (!system.empty()) messages.push_back({"system", system});
-    if (options_.chat == Chat::kMultiTurn) {
-      for (const Example* example : ExamplesFor(subtask, row)) {
-        messages.push_back({"user", example->text});
-        messages.push_back({"assistant", example->target});
-      }
-      messages.push_back({"user", question});
-    } else {
-      messages.push_back({"user", PlainExamples(subtask, row) + question});
-    }
-    return messages;
-  }
-
   const tasks::TaskDefinition& task_;
   const RenderOptions& options_;
   const RowTemplates& templates_;
-  const int shots_;
 };
 
 // The subtasks to run, without the task's name in front; {""} for a task that has none.
@@ -228,8 +155,10 @@ absl::StatusOr<std::vector<std::string>> SelectSubtasks(const tasks::TaskDefinit
 }  // namespace
 
 bool SharesPrefix(const tasks::TaskDefinition& task, const RenderOptions& options) {
-  return options.num_fewshot.value_or(task.num_fewshot) > 0 || task.discover_subtasks ||
-         !task.subtasks.empty();
+  if (options.num_fewshot.value_or(task.num_fewshot) > 0) {
+    return task.sampler == tasks::Sampler::kFirstN;
+  }
+  return task.discover_subtasks || !task.subtasks.empty();
 }
 
 absl::StatusOr<std::vector<Document>> RenderTask(const tasks::TaskDefinition& task,
@@ -237,27 +166,33 @@ absl::StatusOr<std::vector<Document>> RenderTask(const tasks::TaskDefinition& ta
                                                  const RenderOptions& options) {
   HC_ASSIGN_OR_RETURN(const RowTemplates templates, RowTemplates::Parse(task));
   const Renderer renderer(task, options, templates);
-  if (renderer.shots() > 0 && task.fewshot_split.empty()) {
-    return WithReason(absl::UnimplementedError(absl::StrCat(
-                          "num_fewshot: task ", task.task, " names no fewshot_split with first_n; ",
-                          "only 0 is served (got ", renderer.shots(), ")")),
-                      "FEWSHOT_NOT_SERVED");
+  const int shots = options.num_fewshot.value_or(task.num_fewshot);
+  if (shots > 0 && task.fewshot_split.empty()) {
+    return InvalidField("num_fewshot", std::to_string(shots),
+                        absl::StrCat("must be 0: task ", task.task,
+                                     " names no split to take few-shot examples from"));
   }
   HC_ASSIGN_OR_RETURN(const std::vector<std::string> subtasks,
                       SelectSubtasks(task, data_folder, options));
   std::vector<Document> documents;
   for (const std::string& name : subtasks) {
-    Subtask subtask;
-    subtask.lm_eval_name = name.empty() ? task.task : absl::StrCat(task.task, "_", name);
-    HC_ASSIGN_OR_RETURN(subtask.rows,
+    const std::string lm_eval_name = name.empty() ? task.task : absl::StrCat(task.task, "_", name);
+    HC_ASSIGN_OR_RETURN(const std::vector<json> rows,
                         ReadSplit(task, data_folder, task.test_split, name, options.limit));
-    if (renderer.shots() > 0) {
-      HC_ASSIGN_OR_RETURN(subtask.pool, ReadSplit(task, data_folder, task.fewshot_split, name,
-                                                  renderer.shots() + 1));
-      HC_RETURN_IF_ERROR(renderer.MakeExamples(&subtask));
+    if (rows.empty()) {
+      return InvalidField(absl::StrCat("task ", lm_eval_name, ": split ", task.test_split), "",
+                          "has no rows");
     }
-    for (size_t i = 0; i < subtask.rows.size(); ++i) {
-      HC_ASSIGN_OR_RETURN(Document document, renderer.Render(subtask, i));
+    std::vector<json> pool;
+    if (shots > 0) {
+      HC_ASSIGN_OR_RETURN(pool, ReadSplit(task, data_folder, task.fewshot_split, name,
+                                          Examples::PoolRows(task, shots)));
+    }
+    HC_ASSIGN_OR_RETURN(Examples examples,
+                        Examples::Make(task, templates, lm_eval_name, std::move(pool), shots));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      HC_ASSIGN_OR_RETURN(Document document, renderer.Render(lm_eval_name, rows[i],
+                                                             static_cast<int64_t>(i), examples));
       documents.push_back(std::move(document));
     }
   }

@@ -4,8 +4,8 @@
 //
 // Called by worker/eval/prepare. Pure functions of their arguments and the data files. Errors name
 // the task, the field of the task file and the row: INVALID_ARGUMENT for a template that fails, a
-// target that is no choice, an unknown subtask, or more few-shot examples than there are;
-// UNIMPLEMENTED for few-shot where the task names no pool; NOT_FOUND for a missing data file.
+// target that is no choice, an unknown subtask, a split without rows, more few-shot examples than
+// there are or some where the task names no pool; NOT_FOUND for a missing data file.
 
 #pragma once
 

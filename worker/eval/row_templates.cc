@@ -2,6 +2,9 @@
 
 #include "worker/eval/row_templates.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
@@ -10,6 +13,24 @@
 namespace headcount::eval {
 
 using nlohmann::json;
+
+namespace {
+
+// What the harness takes for an index: digits alone, where there are choices.
+absl::StatusOr<std::optional<int>> AsIndex(const std::string& text, size_t choices,
+                                           const std::string& name) {
+  if (choices == 0 || text.empty() || text.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  const int index = text.size() > 4 ? -1 : std::stoi(text);
+  if (index < 0 || index >= static_cast<int>(choices)) {
+    return InvalidField(name, text,
+                        absl::StrCat("must be an index below the ", choices, " choices"));
+  }
+  return index;
+}
+
+}  // namespace
 
 absl::StatusOr<RowTemplate> RowTemplate::Parse(const std::string& task, std::string_view key,
                                                const std::string& source, bool may_be_column) {
@@ -50,6 +71,32 @@ absl::StatusOr<RowTemplates> RowTemplates::Parse(const tasks::TaskDefinition& ta
     templates.choices_.push_back(std::move(choice));
   }
   return templates;
+}
+
+absl::StatusOr<RowText> RowTemplates::Render(const json& row, const std::string& where) const {
+  RowText text;
+  HC_ASSIGN_OR_RETURN(text.choices, Choices(row, where));
+  HC_ASSIGN_OR_RETURN(text.question, text_.Render(row, where));
+  HC_ASSIGN_OR_RETURN(text.target, target_.Render(row, where));
+  const size_t count = text.choices.size();
+  HC_ASSIGN_OR_RETURN(const std::optional<int> context,
+                      AsIndex(text.question, count, text_.Name(where)));
+  if (context.has_value()) {
+    text.choices_are_contexts = true;
+    text.gold = *context;
+    text.question = text.choices[static_cast<size_t>(text.gold)];
+    return text;
+  }
+  HC_ASSIGN_OR_RETURN(const std::optional<int> index,
+                      AsIndex(text.target, count, target_.Name(where)));
+  if (index.has_value()) {
+    text.gold = *index;
+    text.target = text.choices[static_cast<size_t>(text.gold)];
+    return text;
+  }
+  const auto found = std::find(text.choices.begin(), text.choices.end(), text.target);
+  if (found != text.choices.end()) text.gold = static_cast<int>(found - text.choices.begin());
+  return text;
 }
 
 absl::StatusOr<std::vector<std::string>> RowTemplates::Choices(const json& row,

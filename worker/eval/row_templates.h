@@ -1,7 +1,9 @@
-// The four templates of a task file, applied to rows: description, question, choices and target.
+// The templates of a task file, applied to rows: description, question, choices and target, and
+// what question and target mean to the harness: text, or the index of a choice.
 // Immutable after Parse and thread-safe. Used by worker/eval/render. Errors name the task, the
-// template's key and the row: INVALID_ARGUMENT for a syntax error, an undefined column or a
-// doc_to_choice that is no list of 2 to 32 strings; RESOURCE_EXHAUSTED when one runs too long.
+// template's key and the row: INVALID_ARGUMENT for a syntax error, an undefined column, a
+// doc_to_choice that is no list of 2 to 32 strings, or an index beyond the choices;
+// RESOURCE_EXHAUSTED when one runs too long.
 
 #pragma once
 
@@ -38,6 +40,18 @@ class RowTemplate {
   hf::TextTemplate template_;
 };
 
+// A row as text.
+struct RowText {
+  // What stands before the target in an example: the question; where doc_to_text gives an index,
+  // the right choice.
+  std::string question;
+  std::string target;                // the right choice, or what the template gave
+  std::vector<std::string> choices;  // of the row
+  int gold = -1;                     // the right choice; -1: the target is none of them
+  // doc_to_text gave an index: the choices are contexts, and each is continued by the target.
+  bool choices_are_contexts = false;
+};
+
 class RowTemplates {
  public:
   static absl::StatusOr<RowTemplates> Parse(const tasks::TaskDefinition& task);
@@ -46,18 +60,15 @@ class RowTemplates {
                                           const std::string& where) const {
     return description_.Render(row, where);
   }
-  absl::StatusOr<std::string> Text(const nlohmann::json& row, const std::string& where) const {
-    return text_.Render(row, where);
-  }
-  absl::StatusOr<std::string> Target(const nlohmann::json& row, const std::string& where) const {
-    return target_.Render(row, where);
-  }
-  absl::StatusOr<std::vector<std::string>> Choices(const nlohmann::json& row,
-                                                   const std::string& where) const;
+  // `where` names the row in errors.
+  absl::StatusOr<RowText> Render(const nlohmann::json& row, const std::string& where) const;
 
  private:
   RowTemplates(RowTemplate description, RowTemplate text, RowTemplate target)
       : description_(std::move(description)), text_(std::move(text)), target_(std::move(target)) {}
+
+  absl::StatusOr<std::vector<std::string>> Choices(const nlohmann::json& row,
+                                                   const std::string& where) const;
 
   RowTemplate description_;
   RowTemplate text_;

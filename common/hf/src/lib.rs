@@ -3,6 +3,7 @@
 
 mod dates;
 mod python_json;
+mod python_regex;
 mod template;
 mod tokenizer;
 
@@ -17,6 +18,14 @@ pub enum Error {
     Invalid(String),
     Exhausted(String),
     Internal(String),
+}
+
+impl Error {
+    fn text(self) -> String {
+        match self {
+            Error::Invalid(text) | Error::Exhausted(text) | Error::Internal(text) => text,
+        }
+    }
 }
 
 #[repr(C)]

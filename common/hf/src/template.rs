@@ -10,7 +10,7 @@ use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, ErrorKind, State, UndefinedBehavior, Value};
 use minijinja_contrib::pycompat;
 
-use crate::{dates, python_json, Error};
+use crate::{dates, python_json, python_regex, Error};
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Dialect {
@@ -35,6 +35,7 @@ impl Template {
         environment.set_unknown_method_callback(python_method);
         environment.add_filter("tojson", python_json::tojson);
         environment.add_filter("trim", python_trim);
+        environment.add_filter("regex_replace", regex_replace);
         let chat = dialect == Dialect::Chat;
         let syntax = SyntaxConfig::builder()
             .trim_blocks(chat)
@@ -135,6 +136,22 @@ fn python_trim(value: &Value, characters: Option<String>) -> Result<String, mini
     })
 }
 
+/// Python's re.sub without references to groups: what lm-evaluation-harness' own preprocessing needs of it.
+fn regex_replace(text: String, pattern: String, replacement: String) -> Result<String, minijinja::Error> {
+    python_regex::Regex::new(&pattern)
+        .and_then(|regex| regex.replace_all(&text, &replacement))
+        .map_err(|error| minijinja::Error::new(ErrorKind::InvalidOperation, format!("regex_replace: {}", error.text())))
+}
+
+/// list.index: the place of the first item that equals the argument.
+fn index_of(list: &Value, arguments: &[Value]) -> Result<Value, minijinja::Error> {
+    let (wanted,): (&Value,) = minijinja::value::from_args(arguments)?;
+    let place = list.try_iter()?.position(|item| item == *wanted);
+    place.map(Value::from).ok_or_else(|| {
+        minijinja::Error::new(ErrorKind::InvalidOperation, format!("index: {wanted} is not in the list"))
+    })
+}
+
 fn python_method(
     state: &mut State,
     value: &Value,
@@ -149,6 +166,9 @@ fn python_method(
             "rstrip" => return Ok(Value::from(text.trim_end_matches(is_python_space))),
             _ => {}
         }
+    }
+    if value.kind() == ValueKind::Seq && method == "index" {
+        return index_of(value, arguments);
     }
     pycompat::unknown_method_callback(state, value, method, arguments)
 }

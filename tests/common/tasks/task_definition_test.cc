@@ -109,6 +109,36 @@ headcount: {data: rows, splits: {valid: valid.jsonl}}
   EXPECT_EQ(task->title, "t");
 }
 
+// lm-eval takes few-shot examples from fewshot_split, else from training_split, and draws one more
+// where it takes the pool's name and the evaluated split's for equal; also where it has neither.
+TEST(TaskDefinition, PoolIsTheFewShotSplitOrTheTrainingSplit) {
+  const auto parse = [](const std::string& splits) {
+    const auto task = ParseTaskDefinition(splits + R"(doc_to_text: q
+task: t
+doc_to_choice: options
+doc_to_target: label
+headcount: {data: rows, splits: {valid: v.jsonl, test: t.jsonl, train: r.jsonl}}
+)",
+                                          "t.yaml");
+    EXPECT_TRUE(task.ok()) << task.status();
+    return task.value_or(TaskDefinition{});
+  };
+  const auto piqa = parse("training_split: train\nvalidation_split: valid\n");
+  EXPECT_EQ(piqa.fewshot_split, "train");
+  EXPECT_EQ(piqa.test_split, "valid");
+  EXPECT_TRUE(piqa.spare_example);
+  EXPECT_EQ(piqa.sampler, Sampler::kDefault);
+  EXPECT_THAT(piqa.doc_to_choice, ElementsAre("{{ options }}"));
+  EXPECT_TRUE(piqa.doc_to_choice_is_list_template);
+
+  const auto gsm8k = parse("training_split: train\ntest_split: test\nfewshot_split: train\n");
+  EXPECT_EQ(gsm8k.fewshot_split, "train");
+  EXPECT_FALSE(gsm8k.spare_example);
+  EXPECT_TRUE(parse("test_split: test\nfewshot_split: test\n").spare_example);
+  EXPECT_FALSE(parse("test_split: test\ntraining_split: train\n").spare_example);
+  EXPECT_EQ(parse("test_split: test\ntraining_split: elsewhere\n").fewshot_split, "");
+}
+
 TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
   struct Case {
     const char* from;
@@ -124,8 +154,9 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
       {"num_fewshot: 2", "num_fewshot: 101", invalid, "num_fewshot", "0 to 100"},
       {"num_fewshot: 2", "num_fewshot: -1", invalid, "num_fewshot", "0 to 100"},
       {"num_fewshot: 2", "num_fewshot: 2\nnum_fewshot: 3", invalid, "num_fewshot", "twice"},
-      {"first_n}", "random}", unimplemented, "fewshot_config.sampler", "allowed: first_n"},
-      {"fewshot_config: {sampler: first_n}", "", unimplemented, "fewshot_split", "first_n"},
+      {"first_n}", "random}", unimplemented, "fewshot_config.sampler", "default, first_n"},
+      {"fewshot_split: dev\n", "training_split: train\n", invalid, "num_fewshot",
+       "0 without fewshot_split"},
       {"fewshot_split: dev", "fewshot_split: nowhere", invalid, "fewshot_split", "splits"},
       {"test_split: test", "test_split: nowhere", invalid, "test_split", "splits"},
       {"multiple_choice", "generate_until", unimplemented, "output_type", "multiple_choice"},
@@ -137,6 +168,7 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
        invalid, "doc_to_text", "!function is refused"},
       {"[\"A\", \"B\"]", "[\"A\"]", invalid, "doc_to_choice", "2 to 32"},
       {"[\"A\", \"B\"]", "\"{{a}}{{b}}\"", invalid, "doc_to_choice", "one {{ expression }}"},
+      {"[\"A\", \"B\"]", "\"a b\"", invalid, "doc_to_choice", "a column"},
       {"format: csv", "format: parquet", invalid, "headcount.format", "csv or jsonl"},
       {"format: csv", "format: jsonl", invalid, "headcount.columns", "csv"},
       {"  data: quiz\n", "", invalid, "headcount.data", "required"},
@@ -172,9 +204,10 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
 TEST(TaskDefinition, ShippedTasksParse) {
   const TaskSet set = LoadTaskDefinitions({"tasks"});  // tests run in the repository's root
   for (const auto& [file, why] : set.problems) ADD_FAILURE() << file << ": " << why;
-  EXPECT_TRUE(set.tasks.contains("mmlu"));
-  EXPECT_TRUE(set.tasks.contains("piqa"));
-  EXPECT_TRUE(set.tasks.contains("everyday"));
+  for (const char* task :
+       {"arc_challenge", "boolq", "everyday", "hellaswag", "mmlu", "piqa", "winogrande"}) {
+    EXPECT_TRUE(set.tasks.contains(task)) << task;
+  }
 }
 
 TEST(TaskDefinition, TheExampleOfTheGuideParses) {

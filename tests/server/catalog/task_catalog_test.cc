@@ -82,6 +82,13 @@ TEST_F(TaskCatalogTest, FindsByNameAlone) {
   }
 }
 
+TEST_F(TaskCatalogTest, NamesAFileOfExamplesThatIsMissing) {
+  TaskCatalog catalog = Catalog();
+  EXPECT_EQ(catalog.Find("mmlu")->missing_pool, "");
+  std::filesystem::remove(data_ / "mmlu/dev/botany_dev.csv");
+  EXPECT_THAT(catalog.Find("mmlu")->missing_pool, HasSubstr("mmlu/dev/botany_dev.csv"));
+}
+
 TEST_F(TaskCatalogTest, AFileThatDoesNotParseIsListedAndHidesNoOther) {
   WriteText(data_ / "own/bad.yaml", "task: bad\ndoc_to_text: !function x.y\n");
   TaskCatalog catalog = Catalog();

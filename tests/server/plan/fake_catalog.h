@@ -54,6 +54,9 @@ class FakeCatalog final : public JobCatalog {
       task->fewshot_split = "dev";
       task->num_fewshot = 5;
       facts.subtasks = {"algebra", "botany", "chess"};
+    } else if (name == "poolless") {
+      task->fewshot_split = "train";
+      facts.missing_pool = "/rows/train.jsonl";
     } else if (name == "unread") {
       return WithReason(absl::FailedPreconditionError("data: unread has no folder"), "NO_DATA");
     } else if (name != "pairs") {

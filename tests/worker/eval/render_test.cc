@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "common/base/files.h"
 #include "nlohmann/json.hpp"
@@ -49,7 +50,9 @@ TEST_P(PromptVectors, AreByteEqual) {
     if (!name.starts_with(task_name + "_")) continue;
     SCOPED_TRACE(name);
     const json& settings = set["options"];
-    const tasks::TaskDefinition task = Shipped(task_name);
+    tasks::TaskDefinition task = Shipped(task_name);
+    if (task_name == "winogrande")
+      task.splits["train"] = "train_m.jsonl";  // as the vectors' note says
     RenderOptions options;
     options.num_fewshot = set["num_fewshot"].get<int>();
     if (task_name == "mmlu") {
@@ -66,21 +69,26 @@ TEST_P(PromptVectors, AreByteEqual) {
     ASSERT_TRUE(documents.ok()) << documents.status();
     for (const json& request : set["requests"]) {
       const Document& document = documents->at(request["doc_id"].get<size_t>());
+      const auto index = request["idx"].get<size_t>();
+      std::string expected = request["context"].get<std::string>();
       if (chat) {
-        EXPECT_EQ(json::parse(document.context),
-                  json::parse(request["context"].get<std::string>()));
+        // Messages as JSON, then the bytes that stand outside of them.
+        const std::string end = document.context_ends.empty() ? "" : document.context_ends[index];
+        ASSERT_TRUE(expected.ends_with(end));
+        expected.resize(expected.size() - end.size());
+        EXPECT_EQ(json::parse(document.context), json::parse(expected));
       } else {
-        EXPECT_EQ(document.context, request["context"].get<std::string>());
+        EXPECT_EQ(document.Context(index), expected);
       }
-      EXPECT_EQ(document.continuations.at(request["idx"].get<size_t>()),
-                request["continuation"].get<std::string>());
+      EXPECT_EQ(document.continuations.at(index), request["continuation"].get<std::string>());
       ++compared;
     }
   }
-  EXPECT_EQ(compared, GetParam() == "mmlu" ? 64 : 8);
+  const std::map<std::string, int> requests = {{"mmlu", 64}, {"winogrande", 16}, {"piqa", 8}};
+  EXPECT_EQ(compared, requests.at(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, PromptVectors, ::testing::Values("mmlu", "piqa"),
+INSTANTIATE_TEST_SUITE_P(Tasks, PromptVectors, ::testing::Values("mmlu", "winogrande", "piqa"),
                          [](const auto& param) { return param.param; });
 
 class Rendering : public ::testing::Test {
@@ -95,6 +103,7 @@ class Rendering : public ::testing::Test {
     task_.splits = {{"test", "test.jsonl"}, {"dev", "dev.jsonl"}};
     task_.test_split = "test";
     task_.fewshot_split = "dev";
+    task_.sampler = tasks::Sampler::kFirstN;
     task_.doc_to_text = "Q: {{q}}";
     task_.doc_to_choice = {"{{ [a, b] }}"};
     task_.doc_to_choice_is_list_template = true;
@@ -144,11 +153,72 @@ TEST_F(Rendering, AnEmptyTargetHasNoDelimiters) {
 
 TEST_F(Rendering, LeavesTheEvaluatedRowOutOfItsOwnExamples) {
   task_.fewshot_split = "test";
+  task_.spare_example = true;
   options_.num_fewshot = 1;
   const auto documents = Render();
   ASSERT_TRUE(documents.ok()) << documents.status();
   EXPECT_EQ((*documents)[0].context, "Q: two y\n\n\nQ: one");
   EXPECT_EQ((*documents)[1].context, "Q: one it's \"<b>\" & \\ [1, 2]\n\nQ: two");
+}
+
+// random.Random(1234) over a pool of four: the first document is shown rows 3 and 0, the second 0
+// and 3; drawn twice for each, as in a single user turn, both are shown 0 and 3.
+TEST_F(Rendering, DrawsExamplesAnewForEachDocument) {
+  task_.sampler = tasks::Sampler::kDefault;
+  task_.target_delimiter = "=";
+  task_.fewshot_delimiter = ";";
+  Write("dev.jsonl", R"({"q": "d0", "a": "yes", "b": "no", "label": 0})"
+                     "\n"
+                     R"({"q": "d1", "a": "yes", "b": "no", "label": 1})"
+                     "\n"
+                     R"({"q": "d2", "a": "yes", "b": "no", "label": 0})"
+                     "\n"
+                     R"({"q": "d3", "a": "yes", "b": "no", "label": 1})"
+                     "\n");
+  options_.num_fewshot = 2;
+  auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].context, "Q: d3=no;Q: d0=yes;Q: one");
+  EXPECT_EQ((*documents)[1].context, "Q: d0=yes;Q: d3=no;Q: two");
+
+  task_.spare_example = true;  // three are drawn, two are shown
+  documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].context, "Q: d3=no;Q: d0=yes;Q: one");
+  EXPECT_EQ((*documents)[1].context, "Q: d0=yes;Q: d2=yes;Q: two");
+
+  task_.spare_example = false;
+  options_.chat = Chat::kSingleTurn;
+  options_.render_chat = MessagesAsJson;
+  documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ(json::parse((*documents)[0].context)[0]["content"], "Q: d0=yes;Q: d3=no;Q: one");
+  EXPECT_EQ(json::parse((*documents)[1].context)[0]["content"], "Q: d0=yes;Q: d3=no;Q: two");
+
+  options_.num_fewshot = 5;
+  EXPECT_THAT(Error(), HasSubstr("quiz has only 4 rows in split dev (got \"5\")"));
+}
+
+TEST_F(Rendering, ContextsMayBeTheChoices) {
+  task_.doc_to_text = "{{label}}";
+  task_.doc_to_target = "{{q}}";
+  options_.num_fewshot = 1;
+  auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const Document& one = (*documents)[0];
+  EXPECT_EQ(one.gold, 1);
+  EXPECT_EQ(one.Context(0), "yes d1\n\nx");
+  EXPECT_EQ(one.Context(1), "yes d1\n\nit's \"<b>\" & \\ [1, 2]");
+  EXPECT_THAT(one.continuations, ElementsAre(" one", " one"));
+
+  options_.num_fewshot = 0;  // a chat template gets no message at all
+  options_.chat = Chat::kSingleTurn;
+  options_.render_chat = MessagesAsJson;
+  documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  EXPECT_EQ((*documents)[0].Context(0), "[]x");
+  task_.doc_to_text = "7";
+  EXPECT_THAT(Error(), HasSubstr("doc_to_text: row 0: must be an index below the 2 choices"));
 }
 
 TEST_F(Rendering, TargetsMayBeTexts) {
@@ -181,13 +251,69 @@ TEST_F(Rendering, NamesTaskFieldAndRow) {
   options_.num_fewshot = 3;
   EXPECT_THAT(Error(), HasSubstr("num_fewshot: quiz has only 2 rows in split dev (got \"3\")"));
   task_.fewshot_split = "";
-  EXPECT_TRUE(absl::IsUnimplemented(Render().status()));
+  EXPECT_THAT(Error(), HasSubstr("num_fewshot: must be 0: task quiz names no split"));
   options_.num_fewshot = 0;
   options_.subtasks = {"algebra"};
   EXPECT_THAT(Error(), HasSubstr("subtasks: task quiz has no such subtask"));
   options_.subtasks = {};
   task_.splits["test"] = "gone.jsonl";
   EXPECT_TRUE(absl::IsNotFound(Render().status()));
+  EXPECT_THAT(Error(), HasSubstr("gone.jsonl"));
+  Write("empty.jsonl", "\n");
+  task_.splits["test"] = "empty.jsonl";
+  EXPECT_THAT(Error(), HasSubstr("task quiz: split test: has no rows"));
+  options_.chat = Chat::kMultiTurn;
+  options_.render_chat = [](const auto&) { return absl::InvalidArgumentError("no system role"); };
+  task_.splits["test"] = "test.jsonl";
+  EXPECT_THAT(Error(), HasSubstr("task quiz: no system role"));
+}
+
+// The shipped tasks that no vector covers, on rows of their data sets' form. What HellaSwag's texts
+// become was printed by lm-evaluation-harness' own two functions, run on these rows.
+class ShippedTasks : public Rendering {
+ protected:
+  std::vector<Document> RenderShipped(const std::string& name, const json& row) {
+    task_ = Shipped(name);
+    for (auto& [split, file] : task_.splits) Write(file, row.dump() + "\n");
+    auto documents = Render();
+    EXPECT_TRUE(documents.ok()) << documents.status();
+    if (!documents.ok()) return {Document{}};
+    return *documents;
+  }
+};
+
+TEST_F(ShippedTasks, ArcChallenge) {
+  const Document document = RenderShipped(
+      "arc_challenge",
+      {{"question", "What melts?"},
+       {"answerKey", "3"},
+       {"choices", {{"text", {"stone", "wood", "ice"}}, {"label", {"1", "2", "3"}}}}})[0];
+  EXPECT_EQ(document.context, "Question: What melts?\nAnswer:");
+  EXPECT_THAT(document.continuations, ElementsAre(" stone", " wood", " ice"));
+  EXPECT_EQ(document.gold, 2);
+}
+
+TEST_F(ShippedTasks, BoolQ) {
+  const Document document = RenderShipped(
+      "boolq", {{"passage", "Ice floats."}, {"question", "does ice float"}, {"label", 1}})[0];
+  EXPECT_EQ(document.context, "Ice floats.\nQuestion: does ice float?\nAnswer:");
+  EXPECT_THAT(document.continuations, ElementsAre(" no", " yes"));
+  EXPECT_EQ(document.gold, 1);
+}
+
+TEST_F(ShippedTasks, HellaSwag) {
+  const Document document = RenderShipped(
+      "hellaswag",
+      {{"activity_label", "Baking bread"},
+       {"ctx_a", "[header] A woman kneads dough [step] on a board."},
+       {"ctx_b", "sHE then É"},
+       {"endings",
+        {"folds it [title] Next, wait  now ", "[substeps] sings a ] song.", "é [a]\n[b", "x"}},
+       {"label", "1"}})[0];
+  EXPECT_EQ(document.context, "Baking bread: A woman kneads dough on a board. She then é");
+  EXPECT_THAT(document.continuations,
+              ElementsAre(" folds it. Next, wait now", "  sings a ] song.", " é \n[b", " x"));
+  EXPECT_EQ(document.gold, 1);
 }
 
 TEST(InlineRequests, StandAsTheyAre) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,10 +71,20 @@ TASK_TEMPLATES = [
     "{{ nested['a'][2]['b'] }} {{ nested.a[0] }} {{ 'b' in nested.a[2] }} {{ missing is defined }}",
     "{{ 'title case'.title() }} {{ 'cap'.capitalize() }} {{ 'a,b'.count(',') }} {{ 'abc'.find('c') }}",
     "{{ '%s-%s' | format('a', 1) }} {{ csv[0] }} {{ csv[:3] }} {{ csv | upper }}",
+    "{{ choices.index('one') }} {{ nested.a.index(2) }} {{ 'sHE \u00c9'.capitalize() }}",
+    "{{ csv | regex_replace(',+', '$1') }} {{ '[a] b [c]\n[d\n]' | regex_replace('\\\\[.*?\\\\]', '') }}",
+    "{{ choices | map('trim') | map('replace', 'o', '0') | map('regex_replace', '(?<=n)e|s(?= )', '_') | list }}",
+    "{{ '1' | int - 1 }} {{ 'a_b_c'.split('_')[0] + 'x' }} {{ 'a_b_c '.split('_', 1)[1].strip() }}",
 ]
 
 # One template that shows the trouble of each kind, with the message's key words.
-TASK_ERRORS = ["{{missing}}", "{{missing.strip()}}", "{{nested.absent}}", "{% if missing %}x{% endif %}"]
+TASK_ERRORS = [
+    "{{missing}}",
+    "{{missing.strip()}}",
+    "{{nested.absent}}",
+    "{% if missing %}x{% endif %}",
+    "{{'x'.split('_')[1]}}",
+]
 
 CONVERSATIONS: list[list[dict[str, str]]] = [
     [{"role": "user", "content": "hi <there> & 'you'"}],
@@ -148,6 +159,8 @@ def render(environment: jinja2.Environment, template: str, variables: dict[str, 
 
 def make_templates() -> dict[str, Any]:
     task = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    # Ours takes the replacement as it is.
+    task.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, lambda _: new, text)
     chat_cases = []
     for template in CHAT_TEMPLATES:
         for messages in CONVERSATIONS:
