@@ -14,6 +14,7 @@ void AddSubmit(CLI::App& app, Context& context);    // submit score | ablate | s
 void AddWatch(CLI::App& app, Context& context);     // watch
 void AddJobs(CLI::App& app, Context& context);      // jobs, show, cancel, pause, resume, delete
 void AddCurves(CLI::App& app, Context& context);    // curves
+void AddPaper(CLI::App& app, Context& context);     // paper
 void AddHeads(CLI::App& app, Context& context);     // heads, thresholds
 void AddSamples(CLI::App& app, Context& context);   // samples
 void AddDownload(CLI::App& app, Context& context);  // download

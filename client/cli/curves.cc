@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <memory>
+#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "client/cli/chart.h"
 #include "client/cli/commands.h"
+#include "client/cli/paper.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
@@ -20,6 +22,106 @@ std::string Plain(double value, const char* format = "%.2f") {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
   return text;
+}
+
+std::string Between(const v1::Interval& interval, double scale, int decimals) {
+  if (!std::isfinite(interval.low()) || !std::isfinite(interval.high())) return "";
+  return absl::StrFormat(" [%.*f, %.*f]", decimals, scale * interval.low(), decimals,
+                         scale * interval.high());
+}
+
+const v1::MetricEstimate* Find(const google::protobuf::RepeatedPtrField<v1::MetricEstimate>& all,
+                               std::string_view metric) {
+  for (const v1::MetricEstimate& each : all) {
+    if (each.metric() == metric) return &each;
+  }
+  return nullptr;
+}
+
+// A curve's number with its interval where the server gave one.
+std::string WithInterval(const v1::Curve& curve, std::string_view metric, std::string value,
+                         double scale, int decimals) {
+  const v1::MetricEstimate* estimate = Find(curve.estimates(), metric);
+  return estimate == nullptr ? value : value + Between(estimate->interval(), scale, decimals);
+}
+
+std::string Rank(const v1::Curve& curve) {
+  const v1::MetricEstimate* estimate = Find(curve.estimates(), "auc_common");
+  if (estimate == nullptr || !std::isfinite(estimate->rank())) return "-";
+  return absl::StrFormat("%g", estimate->rank()) + Between(estimate->rank_interval(), 1, 0);
+}
+
+void PrintSummary(const Style& style, const v1::Curves& curves) {
+  using Align = Table::Align;
+  Table summary({{"score"},
+                 {"AUC", Align::kRight},
+                 {"AUC common", Align::kRight},
+                 {"AUC 10", Align::kRight},
+                 {"rank", Align::kRight},
+                 {absl::StrFormat("% of heads within %g", curves.margin_points()), Align::kRight},
+                 {"certified %", Align::kRight}});
+  for (const v1::Curve& curve : curves.curves()) {
+    const std::string share = (curve.at_least() ? ">= " : "") + Percent(curve.largest_share());
+    summary.AddRow({curve.id(), WithInterval(curve, "auc", Plain(curve.auc()), 1, 1),
+                    WithInterval(curve, "auc_common", Plain(curve.auc_common()), 1, 1),
+                    WithInterval(curve, "auc_10", Plain(curve.auc_10()), 1, 1), Rank(curve),
+                    WithInterval(curve, "largest_share", share, 100, 1),
+                    Percent(curve.certified_share())});
+  }
+  std::printf("%s", summary.Render(style).c_str());
+  const auto note = [&style](const std::string& text) {
+    std::printf("%s\n", Dim(style, text).c_str());
+  };
+  if (curves.bootstrap_draws() > 0) {
+    note(
+        absl::StrFormat("[low, high]: 95 %% intervals, paired bootstrap over documents, %d draws; "
+                        "rank by AUC common",
+                        curves.bootstrap_draws()));
+  }
+  if (curves.in_sample()) note("thresholds were chosen on the documents that evaluate them");
+}
+
+std::string Range(double low, double high, double scale, const char* format) {
+  return "[" + Plain(scale * low, format) + ", " + Plain(scale * high, format) + "]";
+}
+
+void PrintPoints(const Style& style, const v1::Curves& curves) {
+  using Align = Table::Align;
+  Table table({{"score"},
+               {"nominal %", Align::kRight},
+               {"threshold", Align::kRight},
+               {"zeroed %", Align::kRight},
+               {"accuracy %", Align::kRight},
+               {"+-", Align::kRight},
+               {"vs. baseline", Align::kRight},
+               {"95 %", Align::kRight},
+               {"p Holm", Align::kRight},
+               {"McNemar Holm", Align::kRight},
+               {"flips -/+", Align::kRight},
+               {"d log-lik.", Align::kRight},
+               {"95 %", Align::kRight},
+               {"margin", Align::kRight},
+               {"n", Align::kRight}});
+  for (const v1::Curve& curve : curves.curves()) {
+    for (const v1::CurvePoint& point : curve.points()) {
+      if (point.rule() < 0) continue;
+      table.AddRow({curve.id(), Percent(point.nominal_fraction()), Plain(point.threshold(), "%.4g"),
+                    Percent(point.share_zeroed()), Percent(point.accuracy()),
+                    Percent(point.standard_error()), Percent(point.difference()),
+                    Range(point.difference_low(), point.difference_high(), 100, "%.1f"),
+                    Plain(point.difference_p_holm(), "%.3g"), Plain(point.mcnemar_p_holm(), "%.3g"),
+                    absl::StrFormat("%d/%d", point.flips_to_wrong(), point.flips_to_right()),
+                    Plain(point.gold_log_likelihood_change(), "%.3f"),
+                    Range(point.gold_log_likelihood_change_low(),
+                          point.gold_log_likelihood_change_high(), 1, "%.3f"),
+                    Percent(point.smallest_margin()), absl::StrFormat("%d", point.documents())});
+    }
+  }
+  std::printf("\n%s", table.Render(style).c_str());
+  std::printf("%s\n", Dim(style,
+                          "flips -/+: right to wrong / wrong to right; p adjusted over all points; "
+                          "margin: smallest loss in points that n and the flips could exclude")
+                          .c_str());
 }
 
 void Print(Context& context, const v1::Curves& curves, bool points, bool chart) {
@@ -44,49 +146,9 @@ void Print(Context& context, const v1::Curves& curves, bool points, bool chart) 
     }
     std::printf("\n%s\n", RenderChart(style, picture).c_str());
   }
-  using Align = Table::Align;
-  Table summary(
-      {{"score"},
-       {"AUC", Align::kRight},
-       {"AUC common", Align::kRight},
-       {"AUC 10", Align::kRight},
-       {absl::StrFormat("%% of heads within %g", curves.margin_points()), Align::kRight}});
-  for (const v1::Curve& curve : curves.curves()) {
-    summary.AddRow({curve.id(), Plain(curve.auc()), Plain(curve.auc_common()),
-                    Plain(curve.auc_10()),
-                    (curve.at_least() ? ">= " : "") + Percent(curve.largest_share())});
-  }
-  std::printf("%s", summary.Render(style).c_str());
-  if (curves.in_sample()) {
-    std::printf("%s\n",
-                Dim(style, "thresholds were chosen on the documents that evaluate them").c_str());
-  }
-  if (!points) return;
-  Table table({{"score"},
-               {"nominal %", Align::kRight},
-               {"threshold", Align::kRight},
-               {"zeroed %", Align::kRight},
-               {"accuracy %", Align::kRight},
-               {"+-", Align::kRight},
-               {"vs. baseline", Align::kRight},
-               {"+-", Align::kRight},
-               {"McNemar p", Align::kRight},
-               {"flips -/+", Align::kRight},
-               {"d log-lik.", Align::kRight},
-               {"n", Align::kRight}});
-  for (const v1::Curve& curve : curves.curves()) {
-    for (const v1::CurvePoint& point : curve.points()) {
-      if (point.rule() < 0) continue;
-      table.AddRow({curve.id(), Percent(point.nominal_fraction()), Plain(point.threshold(), "%.4g"),
-                    Percent(point.share_zeroed()), Percent(point.accuracy()),
-                    Percent(point.standard_error()), Percent(point.difference()),
-                    Percent(point.difference_standard_error()), Plain(point.mcnemar_p(), "%.3g"),
-                    absl::StrFormat("%d/%d", point.flips_to_wrong(), point.flips_to_right()),
-                    Plain(point.gold_log_likelihood_change(), "%.3f"),
-                    absl::StrFormat("%d", point.documents())});
-    }
-  }
-  std::printf("\n%s", table.Render(style).c_str());
+  PrintSummary(style, curves);
+  PrintPublishedBeside(context, curves);
+  if (points) PrintPoints(style, curves);
 }
 
 }  // namespace
@@ -95,6 +157,8 @@ void AddCurves(CLI::App& app, Context& context) {
   struct Flags {
     std::string job;
     double margin = 1;
+    int bootstrap = 2'000;
+    uint64_t seed = 0;
     bool points = false;
     bool no_chart = false;
   };
@@ -106,6 +170,13 @@ void AddCurves(CLI::App& app, Context& context) {
                    "percentage points below the baseline that count as within")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      ->add_option("--bootstrap", flags->bootstrap,
+                   "draws for the intervals of areas, shares and ranks, once the job is complete; "
+                   "0: none")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  command->add_option("--bootstrap-seed", flags->seed, "seed of the draws")->capture_default_str();
   command->add_flag("--points", flags->points, "every point with its statistics");
   command->add_flag("--no-chart", flags->no_chart, "tables only");
   command->footer("Example: headcount curves k3v9x2m4qp --points");
@@ -113,6 +184,8 @@ void AddCurves(CLI::App& app, Context& context) {
     v1::GetCurvesRequest request;
     request.set_job(context.JobName(flags->job));
     request.set_margin_points(flags->margin);
+    request.set_bootstrap_draws(flags->bootstrap);
+    request.set_bootstrap_seed(flags->seed);
     v1::Curves curves;
     const absl::Status status =
         context.Call(context.results(), &v1::ResultService::Stub::GetCurves, request, &curves);

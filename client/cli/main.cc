@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   headcount::cli::AddWatch(app, context);
   headcount::cli::AddJobs(app, context);
   headcount::cli::AddCurves(app, context);
+  headcount::cli::AddPaper(app, context);
   headcount::cli::AddHeads(app, context);
   headcount::cli::AddSamples(app, context);
   headcount::cli::AddDownload(app, context);

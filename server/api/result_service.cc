@@ -11,6 +11,7 @@
 #include "server/api/calls.h"
 #include "server/api/download.h"
 #include "server/export/artifacts.h"
+#include "server/paper/published.h"
 
 namespace headcount::server {
 
@@ -47,10 +48,23 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetCurves(grpc::CallbackServerConte
   return RunUnary(
       call, context_.slow, context_.metrics, "ResultService/GetCurves",
       [=, this]() -> absl::Status {
-        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(const v1::Job job,
+                            context_.FindJob(*call, Action::kRead, "job", request->job()));
         HC_ASSIGN_OR_RETURN(*response, results_.GetCurves(*request));
+        response->set_published_model(paper::PublishedName(format::WorkloadOf(job).model()));
         return absl::OkStatus();
       });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetPublished(grpc::CallbackServerContext* call,
+                                                          const v1::GetPublishedRequest* request,
+                                                          v1::Published* response) {
+  return RunUnary(call, context_.quick, context_.metrics, "ResultService/GetPublished",
+                  [=, this]() -> absl::Status {
+                    HC_RETURN_IF_ERROR(context_.Caller(*call).status());
+                    HC_ASSIGN_OR_RETURN(*response, paper::GetPublished(*request));
+                    return absl::OkStatus();
+                  });
 }
 
 grpc::ServerWriteReactor<v1::SampleRecord>* ResultServiceImpl::ListSamples(

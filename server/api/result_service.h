@@ -24,6 +24,9 @@ class ResultServiceImpl final : public v1::ResultService::CallbackService {
   grpc::ServerUnaryReactor* GetCurves(grpc::CallbackServerContext* call,
                                       const v1::GetCurvesRequest* request,
                                       v1::Curves* response) override;
+  grpc::ServerUnaryReactor* GetPublished(grpc::CallbackServerContext* call,
+                                         const v1::GetPublishedRequest* request,
+                                         v1::Published* response) override;
   grpc::ServerWriteReactor<v1::SampleRecord>* ListSamples(
       grpc::CallbackServerContext* call, const v1::ListSamplesRequest* request) override;
   grpc::ServerWriteReactor<v1::ArtifactChunk>* DownloadArtifact(

@@ -3,6 +3,7 @@
 #include "server/export/curves_parquet.h"
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "arrow/type.h"
 #include "common/base/status_macros.h"
 #include "server/export/parquet_file.h"
+#include "server/results/bootstrap.h"
 #include "server/results/curves.h"
 
 namespace headcount::exports {
@@ -44,9 +46,22 @@ constexpr Column<double> kDoubles[] = {
      [](const Row& r) { return r.point->difference_standard_error(); }},
     {"difference_standard_error_iid",
      [](const Row& r) { return r.point->difference_standard_error_iid(); }},
+    {"difference_low", [](const Row& r) { return r.point->difference_low(); }},
+    {"difference_high", [](const Row& r) { return r.point->difference_high(); }},
+    {"difference_p", [](const Row& r) { return r.point->difference_p(); }},
+    {"difference_p_holm", [](const Row& r) { return r.point->difference_p_holm(); }},
     {"mcnemar_p", [](const Row& r) { return r.point->mcnemar_p(); }},
+    {"mcnemar_p_holm", [](const Row& r) { return r.point->mcnemar_p_holm(); }},
     {"gold_log_likelihood_change",
      [](const Row& r) { return r.point->gold_log_likelihood_change(); }},
+    {"gold_log_likelihood_change_standard_error",
+     [](const Row& r) { return r.point->gold_log_likelihood_change_standard_error(); }},
+    {"gold_log_likelihood_change_low",
+     [](const Row& r) { return r.point->gold_log_likelihood_change_low(); }},
+    {"gold_log_likelihood_change_high",
+     [](const Row& r) { return r.point->gold_log_likelihood_change_high(); }},
+    {"certificate_bound", [](const Row& r) { return r.point->certificate_bound(); }},
+    {"smallest_margin", [](const Row& r) { return r.point->smallest_margin(); }},
     {"auc", [](const Row& r) { return r.curve->auc(); }},
     {"auc_common", [](const Row& r) { return r.curve->auc_common(); }},
     {"auc_common_limit", [](const Row& r) { return r.curves->auc_common_limit(); }},
@@ -54,6 +69,7 @@ constexpr Column<double> kDoubles[] = {
     {"margin_points", [](const Row& r) { return r.curves->margin_points(); }},
     {"largest_share", [](const Row& r) { return r.curve->largest_share(); }},
     {"first_crossing", [](const Row& r) { return r.curve->first_crossing(); }},
+    {"certified_share", [](const Row& r) { return r.curve->certified_share(); }},
 };
 
 constexpr Column<int64_t> kIntegers[] = {
@@ -70,6 +86,27 @@ constexpr Column<bool> kBooleans[] = {
     {"at_least", [](const Row& r) { return r.curve->at_least(); }},
     {"in_sample", [](const Row& r) { return r.curves->in_sample(); }},
 };
+
+// The bootstrap's ends for one of a curve's numbers; NaN where there are none.
+struct IntervalColumns {
+  const char* metric;
+  const char* low;
+  const char* high;
+};
+constexpr IntervalColumns kIntervals[] = {
+    {"auc", "auc_low", "auc_high"},
+    {"auc_common", "auc_common_low", "auc_common_high"},
+    {"auc_10", "auc_10_low", "auc_10_high"},
+    {"largest_share", "largest_share_low", "largest_share_high"},
+};
+
+double EndOf(const v1::Curve& curve, const char* metric, bool high) {
+  for (const v1::MetricEstimate& estimate : curve.estimates()) {
+    if (estimate.metric() != metric) continue;
+    return high ? estimate.interval().high() : estimate.interval().low();
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
 
 // The rows as one batch.
 class Table {
@@ -105,6 +142,13 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> MakeBatch(const std::vector<R
   for (const Column<double>& column : kDoubles) {
     ARROW_RETURN_NOT_OK(table.Add<arrow::DoubleBuilder>(column.name, rows, column.get));
   }
+  for (const IntervalColumns& each : kIntervals) {
+    for (const bool high : {false, true}) {
+      ARROW_RETURN_NOT_OK(table.Add<arrow::DoubleBuilder>(
+          high ? each.high : each.low, rows,
+          [&](const Row& r) { return EndOf(*r.curve, each.metric, high); }));
+    }
+  }
   for (const Column<bool>& column : kBooleans) {
     ARROW_RETURN_NOT_OK(table.Add<arrow::BooleanBuilder>(column.name, rows, column.get));
   }
@@ -117,7 +161,14 @@ absl::Status WriteCurvesParquet(store::JobStore& jobs, store::ArtifactStore& art
                                 const std::string& job, const std::string& path) {
   v1::GetCurvesRequest request;
   request.set_job(job);
-  HC_ASSIGN_OR_RETURN(v1::Curves curves, results::GetCurves(jobs, artifacts, request));
+  request.set_bootstrap_draws(results::kDefaultDraws);
+  absl::StatusOr<v1::Curves> answer = results::GetCurves(jobs, artifacts, request);
+  if (absl::IsInvalidArgument(answer.status())) {
+    request.set_bootstrap_draws(
+        0);  // too many documents and rules: the file goes without intervals
+    answer = results::GetCurves(jobs, artifacts, request);
+  }
+  HC_ASSIGN_OR_RETURN(v1::Curves curves, std::move(answer));
   if (curves.curves().empty()) {
     v1::Curve* baseline = curves.add_curves();
     *baseline = results::BaselineCurve(curves);

@@ -44,4 +44,19 @@ void CurveCache::KeepBlock(const std::string& uid, int64_t block,
   Use(uid).blocks[block] = std::move(points);
 }
 
+std::shared_ptr<const Bootstrap> CurveCache::Intervals(const std::string& uid,
+                                                       const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const Entry& entry = Use(uid);
+  return entry.intervals_key == key ? entry.intervals : nullptr;
+}
+
+void CurveCache::KeepIntervals(const std::string& uid, const std::string& key,
+                               std::shared_ptr<const Bootstrap> intervals) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = Use(uid);
+  entry.intervals_key = key;
+  entry.intervals = std::move(intervals);
+}
+
 }  // namespace headcount::results

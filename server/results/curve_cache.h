@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "headcount/v1/result_service.pb.h"
+#include "server/results/bootstrap.h"
 #include "server/results/rule_outcomes.h"
 
 namespace headcount::results {
@@ -30,11 +31,19 @@ class CurveCache {
   std::optional<std::vector<v1::CurvePoint>> Block(const std::string& uid, int64_t block);
   void KeepBlock(const std::string& uid, int64_t block, std::vector<v1::CurvePoint> points);
 
+  // Intervals of a complete job; the last ones asked for. `key` says with which draws, seed and
+  // margin.
+  std::shared_ptr<const Bootstrap> Intervals(const std::string& uid, const std::string& key);
+  void KeepIntervals(const std::string& uid, const std::string& key,
+                     std::shared_ptr<const Bootstrap> intervals);
+
  private:
   struct Entry {
     uint64_t used = 0;
     std::shared_ptr<const RuleOutcomes> baseline;
     std::map<int64_t, std::vector<v1::CurvePoint>> blocks;
+    std::string intervals_key;
+    std::shared_ptr<const Bootstrap> intervals;
   };
 
   Entry& Use(const std::string& uid);  // mutex_ is held

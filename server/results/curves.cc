@@ -15,6 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/results/certify.h"
+#include "server/results/curve_intervals.h"
+#include "server/results/curve_summary.h"
 #include "server/results/polyline.h"
 #include "server/results/rule_index.h"
 #include "server/results/statistics.h"
@@ -89,8 +92,8 @@ void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const Ru
   std::vector<int32_t> clusters;
   int64_t to_wrong = 0;
   int64_t to_right = 0;
-  double gold_change = 0;
-  int64_t gold_documents = 0;
+  std::vector<double> gold_changes;
+  std::vector<int32_t> gold_clusters;
   for (size_t d = 0; d < rule.documents.size(); ++d) {
     if (!rule.documents[d] || !baseline.documents[d]) continue;
     const DocumentOutcome& now = *rule.documents[d];
@@ -102,8 +105,8 @@ void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const Ru
     to_right += difference > 0 ? 1 : 0;
     const double change = now.gold_log_likelihood - before.gold_log_likelihood;
     if (std::isfinite(change)) {
-      gold_change += change;
-      ++gold_documents;
+      gold_changes.push_back(change);
+      gold_clusters.push_back(subtasks.of_document[d]);
     }
   }
   const PairedDifference paired = ComparePaired(differences, clusters, subtasks.count);
@@ -113,15 +116,18 @@ void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const Ru
   point->set_mcnemar_p(differences.empty() ? kNaN : McNemarExactP(to_wrong, to_right));
   point->set_flips_to_wrong(to_wrong);
   point->set_flips_to_right(to_right);
-  point->set_gold_log_likelihood_change(
-      gold_documents > 0 ? gold_change / static_cast<double>(gold_documents) : kNaN);
-}
-
-// Whether a point takes part in areas and shares.
-bool Counts(const v1::CurvePoint& point) {
-  return point.complete() && point.documents() > 0 &&
-         static_cast<double>(point.non_finite_documents()) <=
-             kMostNonFinite * static_cast<double>(point.documents());
+  point->set_difference_low(paired.low);
+  point->set_difference_high(paired.high);
+  point->set_difference_p(paired.p);
+  const auto n = static_cast<int64_t>(differences.size());
+  point->set_certificate_bound(CertificateBound(paired.low, to_wrong, to_right, n));
+  point->set_smallest_margin(
+      SmallestMargin(to_wrong + to_right, n, paired.standard_error, paired.standard_error_iid));
+  const PairedDifference gold = ComparePaired(gold_changes, gold_clusters, subtasks.count);
+  point->set_gold_log_likelihood_change(gold.mean);
+  point->set_gold_log_likelihood_change_standard_error(gold.standard_error);
+  point->set_gold_log_likelihood_change_low(gold.low);
+  point->set_gold_log_likelihood_change_high(gold.high);
 }
 
 // In percent, as published curves are.
@@ -133,15 +139,40 @@ std::vector<Point> Polyline(const v1::Curve& curve) {
   return SortedByX(points);
 }
 
-void SumUp(const std::vector<Point>& points, double limit, double floor, v1::Curve* curve) {
-  const bool has_curve = points.size() > 1;
-  curve->set_auc(NormalizedArea(points));
-  curve->set_auc_common(NormalizedAreaUpTo(points, limit));
-  curve->set_auc_10(NormalizedAreaUpTo(points, 10));
-  const WithinMargin within = FindWithinMargin(points, floor);
-  curve->set_largest_share(has_curve ? within.largest / 100 : kNaN);
-  curve->set_at_least(has_curve && within.at_least);
-  curve->set_first_crossing(has_curve ? within.first_crossing / 100 : kNaN);
+void SumUp(const CurveSummary& summary, double margin, v1::Curve* curve) {
+  curve->set_auc(summary.of(CurveMetric::kAuc));
+  curve->set_auc_common(summary.of(CurveMetric::kAucCommon));
+  curve->set_auc_10(summary.of(CurveMetric::kAuc10));
+  curve->set_largest_share(summary.within.largest / 100);
+  curve->set_at_least(summary.within.at_least);
+  curve->set_first_crossing(summary.within.first_crossing / 100);
+  double certified = curve->points_size() > 0 && Counts(curve->points(0)) ? 0 : kNaN;
+  for (const v1::CurvePoint& point : curve->points()) {
+    if (!Counts(point) || !(100 * point.certificate_bound() > -margin)) continue;
+    certified = std::max(certified, point.share_zeroed());
+  }
+  curve->set_certified_share(certified);
+}
+
+// Adjusts the p values of all points that are compared with the baseline together.
+void AdjustForMany(v1::Curves* curves) {
+  std::vector<v1::CurvePoint*> points;
+  std::vector<double> clustered;
+  std::vector<double> exact;
+  for (v1::Curve& curve : *curves->mutable_curves()) {
+    for (v1::CurvePoint& point : *curve.mutable_points()) {
+      if (point.rule() == kBaselineRule) continue;
+      points.push_back(&point);
+      clustered.push_back(point.difference_p());
+      exact.push_back(point.mcnemar_p());
+    }
+  }
+  const std::vector<double> clustered_holm = HolmAdjusted(clustered);
+  const std::vector<double> exact_holm = HolmAdjusted(exact);
+  for (size_t i = 0; i < points.size(); ++i) {
+    points[i]->set_difference_p_holm(clustered_holm[i]);
+    points[i]->set_mcnemar_p_holm(exact_holm[i]);
+  }
 }
 
 absl::StatusOr<double> Margin(const v1::GetCurvesRequest& request) {
@@ -225,24 +256,30 @@ absl::Status AddCurves(OutcomeReader& reader, const Context& context, const Rule
 // Sorts the points of every curve and sums them up.
 void Finish(double margin, v1::Curves* curves) {
   std::vector<std::vector<Point>> polylines;
-  std::vector<std::vector<Point>> drawn;  // those that zero something
   for (v1::Curve& curve : *curves->mutable_curves()) {
     std::stable_sort(curve.mutable_points()->begin(), curve.mutable_points()->end(),
                      [](const v1::CurvePoint& a, const v1::CurvePoint& b) {
                        return a.share_zeroed() < b.share_zeroed();
                      });
-    const std::vector<Point>& polyline = polylines.emplace_back(Polyline(curve));
-    if (!polyline.empty() && polyline.back().x > polyline.front().x) drawn.push_back(polyline);
+    polylines.push_back(Polyline(curve));
   }
-  const double limit = CommonLimit(drawn);
-  curves->set_auc_common_limit(limit / 100);
+  double limit = kNaN;
   const double floor = 100 * curves->baseline().accuracy() - margin;
+  const std::vector<CurveSummary> summaries = SummariseCurves(polylines, floor, &limit);
+  curves->set_auc_common_limit(limit / 100);
   for (int c = 0; c < curves->curves_size(); ++c) {
-    SumUp(polylines[static_cast<size_t>(c)], limit, floor, curves->mutable_curves(c));
+    SumUp(summaries[static_cast<size_t>(c)], margin, curves->mutable_curves(c));
   }
+  AdjustForMany(curves);
 }
 
 }  // namespace
+
+bool Counts(const v1::CurvePoint& point) {
+  return point.complete() && point.documents() > 0 &&
+         static_cast<double>(point.non_finite_documents()) <=
+             kMostNonFinite * static_cast<double>(point.documents());
+}
 
 Subtasks SubtasksOf(const v1::Manifest& manifest) {
   Subtasks subtasks;
@@ -281,13 +318,15 @@ v1::Curve BaselineCurve(const v1::Curves& curves) {
   curve.set_id("baseline");
   curve.set_metric(kMetric);
   *curve.add_points() = curves.baseline();
-  SumUp(Polyline(curve), kNaN, kNaN, &curve);
+  const std::vector<std::vector<Point>> polylines = {Polyline(curve)};
+  SumUp(SummariseCurves(polylines, kNaN).front(), curves.margin_points(), &curve);
   return curve;
 }
 
 absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,
                                      const v1::GetCurvesRequest& request, CurveCache* cache) {
   HC_ASSIGN_OR_RETURN(const double margin, Margin(request));
+  HC_RETURN_IF_ERROR(CheckDraws(request));
   HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, request.job()));
   if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
@@ -311,6 +350,9 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
     HC_RETURN_IF_ERROR(AddCurves(reader, context, *baseline, &curves));
   }
   Finish(margin, &curves);
+  if (request.bootstrap_draws() > 0 && curves.complete()) {
+    HC_RETURN_IF_ERROR(AddIntervals(reader, results, request, *baseline, cache, &curves));
+  }
   return curves;
 }
 

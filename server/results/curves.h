@@ -8,7 +8,8 @@
 // its documents not finite has failed; it is shown and likewise left out of areas and shares.
 //
 // Thread-safe. Errors: RESULTS_NOT_READY before the first document of the baseline or a rule is
-// stored, those of job_results.h, INVALID_ARGUMENT for a margin that is not from 0 to 100.
+// stored, those of job_results.h, INVALID_ARGUMENT for a margin that is not from 0 to 100 and for
+// more bootstrap draws than curve_intervals.h allows.
 
 #pragma once
 
@@ -30,6 +31,9 @@ inline constexpr double kMostNonFinite = .01;
 absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore& artifacts,
                                      const v1::GetCurvesRequest& request,
                                      CurveCache* cache = nullptr);
+
+// Whether a point takes part in areas and shares: it is complete and has not failed.
+bool Counts(const v1::CurvePoint& point);
 
 // The subtask (MMLU subject) of every document of a manifest, by first appearance.
 struct Subtasks {

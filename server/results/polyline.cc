@@ -46,14 +46,6 @@ double NormalizedAreaUpTo(std::span<const Point> points, double limit) {
   return area / (limit - points.front().x);
 }
 
-double CommonLimit(std::span<const std::vector<Point>> curves) {
-  double limit = kNaN;
-  for (const std::vector<Point>& points : curves) {
-    if (!points.empty() && !(points.back().x >= limit)) limit = points.back().x;
-  }
-  return limit;
-}
-
 WithinMargin FindWithinMargin(std::span<const Point> points, double floor) {
   if (points.empty()) return {kNaN, false, kNaN};
   WithinMargin result;

@@ -27,9 +27,6 @@ double NormalizedArea(std::span<const Point> points);
 // limit or the range is empty.
 double NormalizedAreaUpTo(std::span<const Point> points, double limit);
 
-// The smallest end point of the curves, x*; NaN for no curves. Curves without points do not count.
-double CommonLimit(std::span<const std::vector<Point>> curves);
-
 struct WithinMargin {
   double largest = 0;         // largest x at which the polyline is at least `floor`
   bool at_least = false;      // that is the end point: the true one may be larger

@@ -8,6 +8,9 @@
 #include <limits>
 #include <vector>
 
+#include "server/results/certify.h"
+#include "server/results/student_t.h"
+
 namespace headcount::results {
 namespace {
 
@@ -16,6 +19,21 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 long double LogFactorial(int64_t n) {
   int sign = 0;
   return lgammal_r(static_cast<long double>(n) + 1, &sign);
+}
+
+void AddInterval(double freedom, PairedDifference* result) {
+  if (std::isnan(result->standard_error)) {
+    result->low = result->high = result->p = kNaN;
+    return;
+  }
+  const double half = StudentCritical(1 - kIntervalLevel, freedom) * result->standard_error;
+  result->low = result->mean - half;
+  result->high = result->mean + half;
+  if (result->standard_error > 0) {
+    result->p = StudentTwoSidedP(result->mean / result->standard_error, freedom);
+  } else {
+    result->p = result->mean == 0 ? 1 : 0;
+  }
 }
 
 }  // namespace
@@ -72,11 +90,15 @@ PairedDifference ComparePaired(std::span<const double> differences,
     used[c] = 1;
   }
   const auto count = static_cast<double>(std::count(used.begin(), used.end(), 1));
-  if (count < 2) return result;
-  double squares = 0;
-  for (const double sum : sums) squares += sum * sum;
-  result.standard_error =
-      std::sqrt(count / (count - 1) * squares) / static_cast<double>(differences.size());
+  double freedom = static_cast<double>(differences.size()) - 1;
+  if (count >= 2) {
+    double squares = 0;
+    for (const double sum : sums) squares += sum * sum;
+    result.standard_error =
+        std::sqrt(count / (count - 1) * squares) / static_cast<double>(differences.size());
+    freedom = count - 1;
+  }
+  AddInterval(freedom, &result);
   return result;
 }
 

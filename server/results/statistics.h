@@ -31,11 +31,17 @@ struct GroupPart {
 // sqrt(sum (n_i - 1) n_i se_i^2 / (N - k) / N). NaN where N <= k.
 double PooledStandardError(std::span<const GroupPart> parts);
 
-// Paired difference over the same documents.
+// Mean of paired differences over the same documents.
 struct PairedDifference {
   double mean = 0;
   double standard_error = 0;      // clustered where there are two clusters or more, else iid
   double standard_error_iid = 0;  // standard deviation / sqrt(n)
+  // 95 % interval and two-sided p of "no difference", by Student's t with G - 1 degrees of freedom
+  // for G clusters, n - 1 where the error is iid. Where nothing varies the interval is the mean
+  // itself and p is 1 for a mean of 0, else 0.
+  double low = 0;
+  double high = 0;
+  double p = 1;
 };
 
 // `cluster[i]` in [0, clusters) is the subtask of document i. The clustered standard error is

@@ -16,6 +16,7 @@
 #include "common/base/files.h"
 #include "nlohmann/json.hpp"
 #include "parquet/arrow/reader.h"
+#include "server/results/bootstrap.h"
 #include "server/results/curves.h"
 #include "server/results/samples.h"
 #include "tests/common/base/temp_folder.h"
@@ -181,6 +182,7 @@ TEST_F(Artifacts, CurvesAsParquet) {
   const auto table = ReadParquet(Make(job->store, "curves.parquet").value());
   v1::GetCurvesRequest request;
   request.set_job(FakeJob::kName);
+  request.set_bootstrap_draws(results::kDefaultDraws);
   const v1::Curves curves = results::GetCurves(job->store, job->store.artifacts(), request).value();
   ASSERT_EQ(table->num_rows(), 2 * 4);
   int64_t row = 0;
@@ -192,7 +194,13 @@ TEST_F(Artifacts, CurvesAsParquet) {
       EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "share_zeroed").Value(row),
                 point.share_zeroed());
       EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "mcnemar_p").Value(row), point.mcnemar_p());
+      EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "mcnemar_p_holm").Value(row),
+                point.mcnemar_p_holm());
       EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "auc").Value(row), curve.auc());
+      EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "auc_low").Value(row),
+                curve.estimates(0).interval().low());
+      EXPECT_EQ(ColumnOf<arrow::DoubleArray>(*table, "largest_share_high").Value(row),
+                curve.estimates(3).interval().high());
       EXPECT_EQ(ColumnOf<arrow::BooleanArray>(*table, "complete").Value(row), point.complete());
       ++row;
     }

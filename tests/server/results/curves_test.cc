@@ -10,6 +10,8 @@
 #include <set>
 
 #include "common/base/errors.h"
+#include "server/results/certify.h"
+#include "server/results/curve_intervals.h"
 #include "server/results/rule_index.h"
 #include "server/results/statistics.h"
 #include "server/results/unit_counts.h"
@@ -102,6 +104,14 @@ void ExpectPoint(const v1::CurvePoint& point, const Expected& base, const Expect
   EXPECT_EQ(point.flips_to_right(), to_right);
   EXPECT_NEAR(point.mcnemar_p(), McNemarExactP(to_wrong, to_right), 1e-12);
   EXPECT_NEAR(point.gold_log_likelihood_change(), gold, 1e-9);
+  // Three clusters: Student's t with two degrees of freedom.
+  const double half = 4.302652729911275 * point.difference_standard_error();
+  EXPECT_NEAR(point.difference_low(), point.difference() - half, 1e-9);
+  EXPECT_NEAR(point.difference_high(), point.difference() + half, 1e-9);
+  EXPECT_NEAR(point.certificate_bound(),
+              std::min(point.difference_low(), BonettPrice(to_wrong, to_right, 24).low), 1e-12);
+  EXPECT_NEAR(point.gold_log_likelihood_change_high() - gold,
+              4.302652729911275 * point.gold_log_likelihood_change_standard_error(), 1e-9);
 }
 
 TEST(Curves, OfASweep) {
@@ -145,6 +155,90 @@ TEST(Curves, OfASweep) {
   }
   EXPECT_EQ(rules, (std::set<int>{0, 1, 2, 3, 4, 5}));
   EXPECT_NEAR(curves.auc_common_limit(), common, 1e-15);
+}
+
+TEST(Curves, PsAreAdjustedOverAllPoints) {
+  const auto job = SampleJobMaker::Sweep();
+  std::vector<double> clustered, exact, clustered_holm, exact_holm;
+  const v1::Curves curves = Get(*job);
+  for (const v1::Curve& curve : curves.curves()) {
+    for (const v1::CurvePoint& point : curve.points()) {
+      if (point.rule() == kBaselineRule) continue;
+      clustered.push_back(point.difference_p());
+      exact.push_back(point.mcnemar_p());
+      clustered_holm.push_back(point.difference_p_holm());
+      exact_holm.push_back(point.mcnemar_p_holm());
+    }
+  }
+  ASSERT_EQ(clustered.size(), 6u);
+  EXPECT_EQ(HolmAdjusted(clustered), clustered_holm);
+  EXPECT_EQ(HolmAdjusted(exact), exact_holm);
+  EXPECT_NE(clustered, clustered_holm);
+}
+
+TEST(Curves, CertifiedShareIsTheLargestPointWhoseBoundHolds) {
+  const auto job = SampleJobMaker::Sweep();
+  // 24 documents certify nothing within a point, and everything within 100.
+  const v1::Curves narrow = Get(*job, 1);
+  for (const v1::Curve& curve : narrow.curves()) EXPECT_EQ(curve.certified_share(), 0);
+  const v1::Curves wide = Get(*job, 100);
+  for (const v1::Curve& curve : wide.curves()) {
+    EXPECT_EQ(curve.certified_share(), curve.points(3).share_zeroed());
+  }
+  const v1::Curve curve = Get(*job).curves(0);
+  const double margin = -100 * curve.points(2).certificate_bound();
+  double expected = 0;
+  for (const v1::CurvePoint& point : curve.points()) {
+    if (-100 * point.certificate_bound() <= margin) expected = point.share_zeroed();
+  }
+  EXPECT_EQ(Get(*job, margin + 1e-9).curves(0).certified_share(), expected);
+}
+
+TEST(Curves, IntervalsWhereDrawsAreAskedFor) {
+  const auto job = SampleJobMaker::Sweep();
+  v1::GetCurvesRequest request;
+  request.set_job(FakeJob::kName);
+  request.set_bootstrap_draws(200);
+  CurveCache cache;
+  const v1::Curves curves = GetCurves(job->store, job->store.artifacts(), request, &cache).value();
+  EXPECT_EQ(curves.bootstrap_draws(), 200);
+  for (const v1::Curve& curve : curves.curves()) {
+    ASSERT_EQ(curve.estimates_size(), 4);
+    EXPECT_EQ(curve.estimates(0).metric(), "auc");
+    EXPECT_EQ(curve.estimates(0).value(), curve.auc());
+    EXPECT_LT(curve.estimates(0).interval().low(), curve.auc());
+    EXPECT_GT(curve.estimates(0).interval().high(), curve.auc());
+    const v1::MetricEstimate& share = curve.estimates(3);
+    EXPECT_EQ(share.metric(), "largest_share");
+    EXPECT_LE(share.interval().high(), 1);  // a share, not percent
+    EXPECT_GT(share.interval().high(), 0);
+  }
+  EXPECT_EQ(curves.curves(0).estimates(0).rank() + curves.curves(1).estimates(0).rank(), 3);
+  ASSERT_EQ(curves.differences_size(), 1);
+  EXPECT_EQ(curves.differences(0).a(), "output_norm_ln");
+  EXPECT_EQ(curves.differences(0).b(), "random");
+  EXPECT_NEAR(curves.differences(0).metrics(0).value(),
+              curves.curves(0).auc() - curves.curves(1).auc(), 1e-5);
+
+  const auto text = [&] {
+    return GetCurves(job->store, job->store.artifacts(), request, &cache)->SerializeAsString();
+  };
+  EXPECT_EQ(text(), curves.SerializeAsString());  // remembered
+  request.set_bootstrap_seed(7);
+  EXPECT_NE(text(), curves.SerializeAsString());
+  EXPECT_EQ(Get(*job).bootstrap_draws(), 0);
+  EXPECT_EQ(Get(*job).curves(0).estimates_size(), 0);
+}
+
+TEST(Curves, DrawsHaveALimit) {
+  const auto job = SampleJobMaker::Sweep();
+  v1::GetCurvesRequest request;
+  request.set_job(FakeJob::kName);
+  for (const int draws : {-1, kMostDraws + 1}) {
+    request.set_bootstrap_draws(draws);
+    const auto answer = GetCurves(job->store, job->store.artifacts(), request);
+    EXPECT_EQ(FieldOf(answer.status()), "bootstrap_draws");
+  }
 }
 
 TEST(Curves, AnAblateJobCarriesItsBaseline) {

@@ -1,17 +1,13 @@
-// Areas and shares on polylines whose values can be told by hand, and every number published for
-// the paper's 14 models from their published points.
+// Areas and shares on polylines whose values can be told by hand.
 
 #include "server/results/polyline.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <map>
-#include <string>
 #include <vector>
 
-#include "nlohmann/json.hpp"
+#include "server/results/curve_summary.h"
 
 namespace headcount::results {
 namespace {
@@ -36,10 +32,17 @@ TEST(Polyline, SortsByXAndKeepsOrderOfEquals) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(sorted[i].y, y[i]);
 }
 
-TEST(Polyline, CommonLimitIsTheSmallestEnd) {
-  const std::vector<std::vector<Point>> curves = {{{0, 1}, {5, 1}}, {{0, 1}, {3, 1}}, {}};
-  EXPECT_EQ(CommonLimit(curves), 3);
-  EXPECT_TRUE(std::isnan(CommonLimit({})));
+TEST(Polyline, CommonLimitIsTheSmallestEndOfWhatZeroesSomething) {
+  const std::vector<std::vector<Point>> curves = {
+      {{0, 1}, {5, 1}}, {{0, 1}, {3, 2}}, {}, {{0, 1}, {0, 1}}};
+  double limit = 0;
+  const std::vector<CurveSummary> summaries = SummariseCurves(curves, 0, &limit);
+  EXPECT_EQ(limit, 3);
+  EXPECT_DOUBLE_EQ(summaries[0].of(CurveMetric::kAucCommon), 1);
+  EXPECT_DOUBLE_EQ(summaries[1].of(CurveMetric::kAucCommon), 1.5);
+  EXPECT_TRUE(std::isnan(summaries[3].of(CurveMetric::kAucCommon)));
+  SummariseCurves({}, 0, &limit);
+  EXPECT_TRUE(std::isnan(limit));
 }
 
 TEST(Polyline, WithinMargin) {
@@ -71,52 +74,6 @@ TEST(Polyline, WithinMargin) {
   EXPECT_EQ(within.largest, 0);
   EXPECT_FALSE(within.at_least);
   EXPECT_EQ(within.first_crossing, 0);
-}
-
-double Rounded(double x, int decimals) {
-  const double scale = std::pow(10, decimals);
-  return std::round(x * scale) / scale;
-}
-
-TEST(Published, EveryAreaAndShareIsReproduced) {
-  std::ifstream file("tests/golden/paper/published_mmlu.json");
-  ASSERT_TRUE(file) << "run from the repository's root";
-  const nlohmann::json models = nlohmann::json::parse(file);
-  int compared = 0;
-  for (const auto& [name, model] : models.items()) {
-    const double floor = model["baseline"].get<double>() - 1;
-    std::string best_other;
-    double best_other_share = -1;
-    double first_token_share = -1;
-    std::string best;
-    double best_share = -1;
-    for (const auto& [alias, pairs] : model["curves"].items()) {
-      SCOPED_TRACE(name + " " + alias);
-      std::vector<Point> points;
-      for (const auto& pair : pairs) points.push_back({pair[0], pair[1]});
-      points = SortedByX(points);
-      EXPECT_NEAR(Rounded(NormalizedArea(points), 2), model["auc"][alias].get<double>(), 1e-9);
-      const double share = FindWithinMargin(points, floor).largest;
-      EXPECT_NEAR(Rounded(share, 4), model["within_1_point"][alias].get<double>(), 1e-9);
-      compared += 2;
-      if (share > best_share) {
-        best_share = share;
-        best = alias;
-      }
-      if (alias == "Dormant") {
-        first_token_share = share;
-      } else if (share > best_other_share) {
-        best_other_share = share;
-        best_other = alias;
-      }
-    }
-    const auto& table = model["table2"];
-    EXPECT_NEAR(Rounded(first_token_share, 2), table["avg_weight_of_first_token"], 1e-9) << name;
-    EXPECT_NEAR(Rounded(best_other_share, 2), table["best_other_percent"], 1e-9) << name;
-    EXPECT_EQ(best_other, table["best_other"]) << name;
-    EXPECT_EQ(best, table["best_score"]) << name;
-  }
-  EXPECT_EQ(compared, 14 * 14 * 2);
 }
 
 }  // namespace

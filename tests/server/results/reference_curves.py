@@ -64,6 +64,14 @@ def mcnemar(to_wrong: int, to_right: int) -> float:
     return min(1.0, float(2 * sum(comb(n, k) for k in range(few + 1)) / 2**n))
 
 
+def smallest_margin(differences: np.ndarray, subtasks: np.ndarray) -> float:
+    """Half of Bonett and Price's interval for equal flips, wider by the root of the design effect."""
+    n = len(differences)
+    half = 1.959963984540054 * np.sqrt(np.abs(differences).sum() + 2) / (n + 2)
+    iid = differences.std(ddof=1) / np.sqrt(n) if n > 1 else nan
+    return float(min(1.0, half * max(1.0, clustered(differences, subtasks) / iid if iid > 0 else 1.0)))
+
+
 def point_of(documents: dict[str, dict], baseline: dict[str, dict]) -> dict[str, float]:
     def column(key: str, source: dict[str, dict] = documents, names: list[str] | None = None) -> np.ndarray:
         return np.array([source[name][key] for name in (names or source)])
@@ -89,6 +97,7 @@ def point_of(documents: dict[str, dict], baseline: dict[str, dict]) -> dict[str,
         "flips_to_wrong": to_wrong,
         "flips_to_right": to_right,
         "gold_log_likelihood_change": change.mean() if len(change) else nan,
+        "smallest_margin": smallest_margin(differences, column("subtask", names=both)),
     }
 
 
