@@ -108,6 +108,9 @@ void EventPrinter::Print(const v1::JobEvent& event) {
           absl::StrCat(stage.stage(), ": ", stage.units(), stage.units() == 1 ? " unit" : " units");
       if (stage.samples() > 0) absl::StrAppend(&text, ", ", stage.samples(), " samples");
       if (stage.rules() > 0) absl::StrAppend(&text, " x ", stage.rules(), " rules");
+      if (stage.reused_units() > 0) {
+        absl::StrAppend(&text, ", ", stage.reused_units(), " computed before");
+      }
       Line(text);
       break;
     }

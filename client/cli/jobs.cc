@@ -106,6 +106,10 @@ void PrintJob(Context& context, const v1::Job& job) {
   }
   line("leases", absl::StrCat(job.attempt()));
   const v1::Provenance& from = job.provenance();
+  for (const v1::ReusedUnits& reused : from.reused()) {
+    line("reused", absl::StrFormat("%s: %d units computed by %s", reused.stage(), reused.units(),
+                                   Context::ShortName(reused.job())));
+  }
   line("device", absl::StrCat(from.device_kind(), from.dtype().empty() ? "" : ", ", from.dtype()));
   line("model digest", from.model_digest());
   line("manifest", from.manifest_digest());

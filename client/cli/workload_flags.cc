@@ -59,6 +59,8 @@ void WorkloadFlags::AddTo(CLI::App* command) {
       ->capture_default_str();
   command->add_option("--requests", requests, "JSONL file of own questions in the place of a task")
       ->excludes(task_option);
+  command->add_flag("--fresh", fresh,
+                    "compute everything anew, also what earlier jobs have computed");
 }
 
 absl::StatusOr<v1::Workload> WorkloadFlags::ToWorkload() const {
@@ -66,6 +68,7 @@ absl::StatusOr<v1::Workload> WorkloadFlags::ToWorkload() const {
   out.set_model(model);
   if (dtype == "float32") out.set_dtype(v1::DTYPE_FLOAT32);
   if (dtype == "bfloat16") out.set_dtype(v1::DTYPE_BFLOAT16);
+  out.set_fresh(fresh);
   if (!requests.empty()) {
     HC_ASSIGN_OR_RETURN(*out.mutable_requests(), ReadRequests(requests));
     return out;

@@ -21,6 +21,7 @@ struct WorkloadFlags {
   std::string system_instruction;
   std::string dtype = "auto";
   std::string requests;  // file
+  bool fresh = false;
 
   void AddTo(CLI::App* command);
   // Reads the requests file where one is named. INVALID_ARGUMENT with file and line, NOT_FOUND for

@@ -65,7 +65,8 @@ struct HeadcountServer::State {
         feed(*parts.jobs),
         metrics(*parts.jobs, dispatcher, feed, kVersion),
         flow(job_flow),
-        reports(*parts.jobs, *parts.artifacts, catalog, manifests,
+        reuse(*parts.jobs, *parts.artifacts, catalog),
+        reports(*parts.jobs, *parts.artifacts, catalog, manifests, reuse,
                 [this](const std::string& job, store::Stage stage, int64_t unit) {
                   flow.PostUnit(job, stage, unit);
                 }),
@@ -83,6 +84,7 @@ struct HeadcountServer::State {
   EventFeed feed;
   Metrics metrics;
   plan::FlowRunner flow;
+  queue::ResultReuse reuse;
   queue::ReportSink reports;
   std::atomic<bool> stopping = false;
   WorkPool quick;
@@ -133,6 +135,10 @@ void HeadcountServer::State::Connect() {
     feed.JobChanged(job);
     metrics.JobChanged(job);
   });
+  job_flow.SetReuse(
+      [this](const v1::Job& job, const store::StageRecord& stage, const v1::Manifest& manifest) {
+        return reuse.Find(job, stage, manifest);
+      });
   job_flow.SetListener([this](const std::string&) { dispatcher.NotifyChanged(); });
   dispatcher.SetListener([this] { held.Changed(); });
   dispatcher.SetAdvance([this](const std::string& job) { flow.Post(job); });

@@ -14,6 +14,7 @@
 #include "common/format/rpc_status.h"
 #include "server/plan/cutter.h"
 #include "server/plan/prepare_key.h"
+#include "spdlog/spdlog.h"
 
 namespace headcount::plan {
 namespace {
@@ -61,6 +62,8 @@ JobFlow::JobFlow(store::JobStore& jobs, store::ArtifactStore& artifacts, const J
 void JobFlow::SetListener(std::function<void(const std::string& job)> listener) {
   listener_ = std::move(listener);
 }
+
+void JobFlow::SetReuse(ReuseFn reuse) { reuse_ = std::move(reuse); }
 
 absl::Status JobFlow::Advance(const std::string& job) { return Run(job, std::nullopt); }
 
@@ -192,7 +195,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
         job, Annotate(plan.status(), absl::StrCat("planning the ",
                                                   std::string(store::StageName(*next)), " stage")));
   }
-  return AddStage(job, *next, *std::move(plan), loaded->digest);
+  return AddStage(job, *next, *std::move(plan), &*loaded);
 }
 
 std::optional<std::string> JobFlow::KeyOf(const v1::Job& job) {
@@ -208,7 +211,7 @@ absl::StatusOr<bool> JobFlow::AddPrepare(const v1::Job& job,
     std::lock_guard lock(mutex_);
     prepare_keys_[job.name()] = *key;
   }
-  return AddStage(job, Stage::kPrepare, PreparePlan(), "");
+  return AddStage(job, Stage::kPrepare, PreparePlan(), nullptr);
 }
 
 std::optional<JobFlow::LoadedManifest> JobFlow::PreparedBefore(
@@ -275,20 +278,51 @@ absl::Status JobFlow::SetProvenance(const v1::Job& job, const LoadedManifest& lo
 }
 
 absl::StatusOr<bool> JobFlow::AddStage(const v1::Job& job, Stage stage, v1::StagePlan plan,
-                                       const std::string& manifest_digest) {
+                                       const LoadedManifest* loaded) {
   StageRecord record;
   record.job = job.name();
   record.stage = stage;
   record.units = UnitCount(plan);
   record.rows = RowCount(plan);
   record.plan = std::move(plan);
-  record.manifest_digest = manifest_digest;
-  const absl::Status added = jobs_.AddStage(record);
+  std::vector<store::ReusedUnit> reused;
+  if (loaded != nullptr) {
+    record.manifest_digest = loaded->digest;
+    HC_ASSIGN_OR_RETURN(reused, FindReused(job, record, loaded->manifest));
+  }
+  const absl::Status added = jobs_.AddStage(record, reused);
+  if (added.ok() && !reused.empty()) {
+    HC_RETURN_IF_ERROR(curves_.Append(job, record, std::nullopt));
+  }
   // Stored by a call that was told otherwise.
   if (added.ok() || absl::IsAlreadyExists(added)) return true;
   // Cancelled, paused or deleted meanwhile; whoever did that calls again.
   if (absl::IsFailedPrecondition(added) || absl::IsNotFound(added)) return false;
   return added;
+}
+
+absl::StatusOr<std::vector<store::ReusedUnit>> JobFlow::FindReused(const v1::Job& job,
+                                                                   const StageRecord& stage,
+                                                                   const v1::Manifest& manifest) {
+  if (!reuse_ || format::WorkloadOf(job).fresh()) return std::vector<store::ReusedUnit>();
+  // As it is now: the model's digest may just have been added.
+  HC_ASSIGN_OR_RETURN(const v1::Job now, jobs_.GetJob(job.name()));
+  absl::StatusOr<Reused> found = reuse_(now, stage, manifest);
+  if (IsTransient(found.status())) return found.status();
+  if (!found.ok()) {
+    // Computing it anew is always right.
+    spdlog::warn("{}: nothing of its {} stage is reused: {}", job.name(),
+                 std::string(store::StageName(stage.stage)), found.status().ToString());
+    return std::vector<store::ReusedUnit>();
+  }
+  if (!found->units.empty() && now.provenance().device_kind().empty()) {
+    v1::Provenance provenance;
+    provenance.set_dtype(found->run.dtype());
+    provenance.set_device_kind(found->run.device_kind());
+    provenance.set_threads(found->run.threads());
+    HC_RETURN_IF_ERROR(jobs_.SetProvenance(job.name(), provenance));
+  }
+  return std::move(found->units);
 }
 
 absl::StatusOr<bool> JobFlow::Succeed(const v1::Job& job, const std::vector<StageRecord>& stages) {

@@ -34,6 +34,15 @@
 
 namespace headcount::plan {
 
+// What of a stage that is about to be added other jobs have computed, and on which device.
+struct Reused {
+  std::vector<store::ReusedUnit> units;
+  v1::RunInfo run;  // of the first of them
+};
+// server/queue implements it. An error means that nothing is reused.
+using ReuseFn = std::function<absl::StatusOr<Reused>(
+    const v1::Job& job, const store::StageRecord& stage, const v1::Manifest& manifest)>;
+
 struct JobFlowOptions {
   int samples_per_unit = 32;
   int rules_per_unit = 4;
@@ -48,6 +57,9 @@ class JobFlow {
 
   // Called when a job got a stage or changed its state, outside any lock. Set before use.
   void SetListener(std::function<void(const std::string& job)> listener);
+
+  // Without it every unit is computed. Set before use.
+  void SetReuse(ReuseFn reuse);
 
   absl::Status Advance(const std::string& job);
   // Advance for the common case: it looks only at the curves that this unit belongs to.
@@ -87,8 +99,13 @@ class JobFlow {
   std::optional<std::string> KeyOf(const v1::Job& job);
   absl::Status SetProvenance(const v1::Job& job, const LoadedManifest& loaded,
                              const ModelFacts& model);
+  // `loaded`: what it is cut from; null for the prepare stage.
   absl::StatusOr<bool> AddStage(const v1::Job& job, store::Stage stage, v1::StagePlan plan,
-                                const std::string& manifest_digest);
+                                const LoadedManifest* loaded);
+  // The units that need not be computed.
+  absl::StatusOr<std::vector<store::ReusedUnit>> FindReused(const v1::Job& job,
+                                                            const store::StageRecord& stage,
+                                                            const v1::Manifest& manifest);
   absl::StatusOr<bool> Succeed(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   // Fails the job with `error`, unless repeating may help: then that is returned.
   absl::StatusOr<bool> Fail(const v1::Job& job, const absl::Status& error);
@@ -102,6 +119,7 @@ class JobFlow {
   const JobFlowOptions options_;
   CurveEvents curves_;
   std::function<void(const std::string&)> listener_;
+  ReuseFn reuse_;
 
   std::array<std::mutex, 64> locks_;  // by hash of the job's name
   std::mutex mutex_;                  // guards what follows

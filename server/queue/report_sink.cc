@@ -47,11 +47,13 @@ v1::ReportResultsResponse Answer(v1::ReportResultsResponse::Outcome outcome) {
 }  // namespace
 
 ReportSink::ReportSink(store::JobStore& jobs, store::ArtifactStore& artifacts,
-                       const plan::JobCatalog& catalog, ManifestCache& manifests, StoredFn stored)
+                       const plan::JobCatalog& catalog, ManifestCache& manifests,
+                       ResultReuse& reuse, StoredFn stored)
     : jobs_(jobs),
       artifacts_(artifacts),
       catalog_(catalog),
       manifests_(manifests),
+      reuse_(reuse),
       stored_(std::move(stored)) {}
 
 absl::StatusOr<v1::ReportResultsResponse> ReportSink::Report(const v1::ReportHeader& header,
@@ -77,8 +79,9 @@ absl::StatusOr<v1::ReportResultsResponse> ReportSink::Report(const v1::ReportHea
   if (stored.outcome == store::StoreOutcome::kDuplicate) {
     return Answer(v1::ReportResultsResponse::DUPLICATE);
   }
-  if (stage_id != store::Stage::kPrepare && job.provenance().device_kind().empty()) {
-    KeepRunInfo(job.name(), checked.run);
+  if (stage_id != store::Stage::kPrepare) {
+    if (job.provenance().device_kind().empty()) KeepRunInfo(job.name(), checked.run);
+    KeepKeys(job, stage, range, digest, checked.run);
   }
   if (stored_) stored_(header.job(), stage_id, header.unit());
   return Answer(v1::ReportResultsResponse::STORED);
@@ -97,6 +100,18 @@ absl::StatusOr<CheckedChunk> ReportSink::Check(const v1::Job& job, const store::
     return CheckScoreChunk(data, range, model->config, **manifest);
   }
   return CheckAblateChunk(data, range, stage.plan, model->config, **manifest);
+}
+
+void ReportSink::KeepKeys(const v1::Job& job, const store::StageRecord& stage,
+                          const v1::UnitRange& range, const std::string& digest,
+                          const v1::RunInfo& run) {
+  const auto manifest = manifests_.Get(stage.manifest_digest);
+  absl::Status kept = manifest.status();
+  if (kept.ok()) kept = reuse_.Keep(job, stage, range, **manifest, digest, run);
+  // The unit is stored: it will be computed again where it could have been found, that is all.
+  if (!kept.ok()) {
+    spdlog::warn("unit {} of {} will not be reused: {}", range.unit(), job.name(), kept.ToString());
+  }
 }
 
 void ReportSink::KeepRunInfo(const std::string& job, const v1::RunInfo& run) {

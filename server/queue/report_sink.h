@@ -19,6 +19,7 @@
 #include "server/plan/job_catalog.h"
 #include "server/queue/chunk_check.h"
 #include "server/queue/manifest_cache.h"
+#include "server/queue/result_reuse.h"
 #include "server/store/artifact_store.h"
 #include "server/store/job_store.h"
 
@@ -31,7 +32,8 @@ class ReportSink {
 
   // Nothing is owned.
   ReportSink(store::JobStore& jobs, store::ArtifactStore& artifacts,
-             const plan::JobCatalog& catalog, ManifestCache& manifests, StoredFn stored);
+             const plan::JobCatalog& catalog, ManifestCache& manifests, ResultReuse& reuse,
+             StoredFn stored);
 
   // `data` is all bytes of the report.
   absl::StatusOr<v1::ReportResultsResponse> Report(const v1::ReportHeader& header,
@@ -40,12 +42,16 @@ class ReportSink {
  private:
   absl::StatusOr<CheckedChunk> Check(const v1::Job& job, const store::StageRecord& stage,
                                      const v1::UnitRange& range, std::string_view data);
+  // What the unit was computed from, for later jobs.
+  void KeepKeys(const v1::Job& job, const store::StageRecord& stage, const v1::UnitRange& range,
+                const std::string& digest, const v1::RunInfo& run);
   void KeepRunInfo(const std::string& job, const v1::RunInfo& run);
 
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;
   const plan::JobCatalog& catalog_;
   ManifestCache& manifests_;
+  ResultReuse& reuse_;
   const StoredFn stored_;
 };
 

@@ -134,6 +134,24 @@ struct ChunkRecord {
   v1::UnitCounts counts;
 };
 
+// Where the rows of one rule over a block of samples are kept: place `row` among the rules of an
+// ablate chunk; 0 for a score chunk, which is meant as a whole.
+struct StoredRows {
+  std::string digest;
+  int row = 0;
+  std::string device_kind;  // that computed them
+  std::string job;          // the oldest that still has the chunk
+};
+
+// A unit of a new stage that another job has computed. Its chunk is on disk.
+struct ReusedUnit {
+  int64_t unit = 0;
+  std::string digest;
+  int64_t bytes = 0;
+  v1::UnitCounts counts;
+  std::string source;  // the job that computed it, by name
+};
+
 struct UnitInterval {
   int64_t first = 0;
   int64_t count = 0;
@@ -202,8 +220,11 @@ class JobStore {
   // --- stages ---
   // `units` (1 or more), `rows`, `plan` and `manifest_digest` are stored; done counts start at 0.
   // ALREADY_EXISTS when the job has that stage; FAILED_PRECONDITION unless the job is QUEUED,
-  // STARTING or RUNNING. Writes stage_planned.
-  virtual absl::Status AddStage(const StageRecord& stage) = 0;
+  // STARTING or RUNNING. Writes stage_planned. `reused` units, each at most once, are stored from
+  // the start, without events of their own; OUT_OF_RANGE for one beyond the stage's end.
+  virtual absl::Status AddStage(const StageRecord& stage,
+                                const std::vector<ReusedUnit>& reused) = 0;
+  absl::Status AddStage(const StageRecord& stage) { return AddStage(stage, {}); }
   virtual absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) = 0;
   virtual absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) = 0;
 
@@ -245,6 +266,14 @@ class JobStore {
   // while some job refers to the digest, because else its file may have been collected.
   virtual absl::Status PutManifestKey(const std::string& key, const std::string& digest) = 0;
   virtual absl::StatusOr<std::optional<std::string>> FindManifestKey(const std::string& key) = 0;
+  // The rows of a stored chunk by what they were computed from, so that no job computes them again:
+  // keys[i] is known for row i. A later chunk takes the place of an earlier one of the same kind of
+  // device. Found while some job refers to the chunk.
+  virtual absl::Status PutRowKeys(const std::string& digest, const std::string& device_kind,
+                                  const std::vector<std::string>& keys) = 0;
+  // For each key what there is, one entry a kind of device.
+  virtual absl::StatusOr<std::vector<std::vector<StoredRows>>> FindRows(
+      const std::vector<std::string>& keys) = 0;
 
   // --- events ---
   // Stores an event that is derived from stored data. False, and nothing written, when `once_key`

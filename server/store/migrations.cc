@@ -159,7 +159,29 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-constexpr Migration kMigrations[] = {{1, kVersion1}};
+constexpr char kVersion2[] = R"sql(
+-- Rows of stored chunks by what they were computed from; what it leads to may be gone.
+CREATE TABLE row_keys (
+  key         TEXT NOT NULL,
+  device_kind TEXT NOT NULL,
+  digest      TEXT NOT NULL,         -- of the chunk
+  row         INTEGER NOT NULL CHECK (row >= 0),
+  PRIMARY KEY (key, device_kind)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX row_keys_by_digest ON row_keys (digest);
+
+-- How many units of a stage another job had computed.
+CREATE TABLE reused_units (
+  job_id INTEGER NOT NULL,
+  stage  INTEGER NOT NULL,
+  source TEXT NOT NULL,              -- name of that job, which may have been deleted since
+  units  INTEGER NOT NULL CHECK (units >= 1),
+  PRIMARY KEY (job_id, stage, source),
+  FOREIGN KEY (job_id, stage) REFERENCES stages ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr Migration kMigrations[] = {{1, kVersion1}, {2, kVersion2}};
 
 // The first access takes the lock, and in this mode it is kept until the file is closed.
 absl::Status TakeFile(Database& db) {

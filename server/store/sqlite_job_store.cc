@@ -67,8 +67,8 @@ class SqliteStore final : public JobStore {
     return Read([&](Session& s) { return sqlite::OpenJobs(s); });
   }
 
-  absl::Status AddStage(const StageRecord& stage) override {
-    return Write([&](Session& s) { return sqlite::AddStage(s, stage); });
+  absl::Status AddStage(const StageRecord& stage, const std::vector<ReusedUnit>& reused) override {
+    return Write([&](Session& s) { return sqlite::AddStage(s, stage, reused); });
   }
   absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) override {
     HC_ASSIGN_OR_RETURN(std::vector<StageRecord> found,
@@ -149,6 +149,15 @@ class SqliteStore final : public JobStore {
   }
   absl::StatusOr<std::optional<std::string>> FindManifestKey(const std::string& key) override {
     return Read([&](Session& s) { return sqlite::FindManifestKey(s, key); });
+  }
+
+  absl::Status PutRowKeys(const std::string& digest, const std::string& device_kind,
+                          const std::vector<std::string>& keys) override {
+    return Write([&](Session& s) { return sqlite::PutRowKeys(s, digest, device_kind, keys); });
+  }
+  absl::StatusOr<std::vector<std::vector<StoredRows>>> FindRows(
+      const std::vector<std::string>& keys) override {
+    return Read([&](Session& s) { return sqlite::FindRows(s, keys); });
   }
 
   absl::StatusOr<bool> AppendEvent(const std::string& job, const v1::JobEvent& event,

@@ -99,6 +99,7 @@ absl::StatusOr<v1::Job> JobFromRow(Session& session, const Statement& row) {
   HC_RETURN_IF_ERROR(row.Parse(15, "provenance", &provenance));
   if (provenance.ByteSizeLong() > 0) *job.mutable_provenance() = provenance;
   HC_RETURN_IF_ERROR(ReadProgress(session, row.Int(18), &job));
+  HC_RETURN_IF_ERROR(ReadReuse(session, row.Int(18), &job));
   return job;
 }
 
@@ -340,9 +341,10 @@ absl::Status DeleteJob(Session& session, const std::string& name, const std::str
       session.db.Run("INSERT INTO deleted_jobs (name, id) VALUES (?, ?)", name, job.id));
   HC_RETURN_IF_ERROR(session.db.Run("DELETE FROM jobs WHERE id = ?", job.id));
   // A key must not outlive the file it leads to.
-  return session.db.Run(
-      "DELETE FROM manifest_keys WHERE digest NOT IN (SELECT digest FROM chunks)"
-      " AND digest NOT IN (SELECT manifest_digest FROM stages)");
+  HC_RETURN_IF_ERROR(
+      session.db.Run("DELETE FROM manifest_keys WHERE digest NOT IN (SELECT digest FROM chunks)"
+                     " AND digest NOT IN (SELECT manifest_digest FROM stages)"));
+  return ForgetRows(session);
 }
 
 absl::StatusOr<std::vector<std::string>> OpenJobs(Session& session) {

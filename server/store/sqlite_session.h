@@ -74,7 +74,8 @@ absl::Status DeleteJob(Session& session, const std::string& name, const std::str
 absl::StatusOr<std::vector<std::string>> OpenJobs(Session& session);
 
 // --- stages, units and chunks (sqlite_stages.cc) ---
-absl::Status AddStage(Session& session, const StageRecord& stage);
+absl::Status AddStage(Session& session, const StageRecord& stage,
+                      const std::vector<ReusedUnit>& reused);
 // Without `stage`: all of the job's, in order.
 absl::StatusOr<std::vector<StageRecord>> ReadStages(Session& session, const std::string& job,
                                                     std::optional<Stage> stage);
@@ -92,6 +93,18 @@ absl::Status FreeUnstored(Session& session, int64_t job_id, Stage stage, UnitInt
 // The first of `units` that is not stored, or -1.
 absl::StatusOr<int64_t> FirstUnstored(Session& session, int64_t job_id, Stage stage,
                                       UnitInterval units);
+
+// --- units that another job computed (sqlite_reuse.cc) ---
+absl::Status PutRowKeys(Session& session, const std::string& digest, const std::string& device_kind,
+                        const std::vector<std::string>& keys);
+absl::StatusOr<std::vector<std::vector<StoredRows>>> FindRows(Session& session,
+                                                              const std::vector<std::string>& keys);
+// Takes the unit of a stage that was just added and stores it.
+absl::Status StoreReused(Session& session, int64_t job_id, Stage stage, const ReusedUnit& unit);
+// Adds to the job's progress and provenance how many units it reuses, and whose.
+absl::Status ReadReuse(Session& session, int64_t job_id, v1::Job* job);
+// Forgets keys whose chunks no job refers to any more.
+absl::Status ForgetRows(Session& session);
 
 // --- leases (sqlite_leases.cc); Lease::expires is left to the caller ---
 absl::StatusOr<Lease> LeaseTask(Session& session, const Assignment& assignment,

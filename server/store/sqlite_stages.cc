@@ -13,7 +13,7 @@ namespace {
 
 std::string Quoted(Stage stage) { return std::string(StageName(stage)); }
 
-v1::JobEvent PlannedEvent(const StageRecord& stage) {
+v1::JobEvent PlannedEvent(const StageRecord& stage, int64_t reused) {
   v1::JobEvent event;
   v1::StagePlanned& planned = *event.mutable_stage_planned();
   planned.set_stage(Quoted(stage.stage));
@@ -21,6 +21,7 @@ v1::JobEvent PlannedEvent(const StageRecord& stage) {
   for (const v1::SampleBlock& block : stage.plan.sample_blocks())
     planned.set_samples(planned.samples() + block.samples());
   planned.set_rules(stage.plan.rules_size());
+  planned.set_reused_units(reused);
   return event;
 }
 
@@ -35,7 +36,8 @@ absl::StatusOr<std::vector<std::string>> Texts(std::unique_ptr<Statement> rows) 
 
 }  // namespace
 
-absl::Status AddStage(Session& session, const StageRecord& stage) {
+absl::Status AddStage(Session& session, const StageRecord& stage,
+                      const std::vector<ReusedUnit>& reused) {
   HC_ASSIGN_OR_RETURN(JobRow job, FindJob(session, stage.job));
   const int number = static_cast<int>(stage.stage);
   auto there =
@@ -64,7 +66,10 @@ absl::Status AddStage(Session& session, const StageRecord& stage) {
   HC_RETURN_IF_ERROR(session.db.Run(
       "INSERT INTO free_units (job_id, stage, first_unit, unit_count) VALUES (?, ?, 0, ?)", job.id,
       number, stage.units));
-  return WriteEvent(session, job, PlannedEvent(stage)).status();
+  for (const ReusedUnit& unit : reused)
+    HC_RETURN_IF_ERROR(StoreReused(session, job.id, stage.stage, unit));
+  return WriteEvent(session, job, PlannedEvent(stage, static_cast<int64_t>(reused.size())))
+      .status();
 }
 
 absl::StatusOr<std::vector<StageRecord>> ReadStages(Session& session, const std::string& name,

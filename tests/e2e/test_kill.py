@@ -54,7 +54,7 @@ class KillTest(unittest.TestCase):
         self.service.finish(undisturbed)
         expected = result_bytes(self.service, undisturbed, "undisturbed")
 
-        job = self.service.submit(*SWEEP, "--label=run=second")
+        job = self.service.submit(*SWEEP, "--fresh")
         watching, file = self.watch(job)
         for _ in range(3):
             before = stored_units(self.service, job, "ablate")
@@ -78,7 +78,7 @@ class KillTest(unittest.TestCase):
         self.service.finish(undisturbed)
         expected = result_bytes(self.service, undisturbed, "undisturbed")
 
-        job = self.service.submit(*SWEEP, "--label=run=second")
+        job = self.service.submit(*SWEEP, "--fresh")
         watching, file = self.watch(job)
         wait_for("some ablate units", lambda: self.moved(job, 0))
         workers = self.service.worker_pids()

@@ -91,6 +91,22 @@ class ServiceTest(unittest.TestCase):
         )
         self.assertEqual((other.error["code"], other.error["reason"]), ("ALREADY_EXISTS", "REQUEST_ID_REUSED"))
 
+    def test_what_was_computed_before_is_not_computed_again(self) -> None:
+        sweep = ("sweep", "--model=tiny", "--task=everyday", "--limit=10", "--fractions=.2", "--scores=entropy,random")
+        first = self.service.submit(*sweep)
+        self.service.finish(first)
+        again = self.service.submit(*sweep)
+        self.service.finish(again)
+        shown = self.service.json("show", again)
+        self.assertEqual(shown["attempt"], 0)  # no worker had a lease
+        self.assertEqual(shown["progress"]["reused_units"], shown["progress"]["total_units"])
+        self.assertEqual({Path(r["job"]).name for r in shown["provenance"]["reused"]}, {Path(first).name})
+        points = [self.service.json("curves", job)["curves"] for job in (first, again)]
+        self.assertEqual(points[0], points[1])
+        fresh = self.service.submit(*sweep, "--fresh")
+        self.service.finish(fresh)
+        self.assertEqual(self.service.json("show", fresh)["progress"]["reused_units"], "0")
+
     def test_thresholds_go_both_ways(self) -> None:
         job = self.service.submit("score", "--model=tiny", "--task=everyday", "--limit=5")
         self.service.finish(job)

@@ -57,8 +57,9 @@ absl::Status FaultyJobStore::DeleteJob(const std::string& name, const std::strin
 absl::StatusOr<std::vector<std::string>> FaultyJobStore::OpenJobs() {
   return With([&] { return store_->OpenJobs(); });
 }
-absl::Status FaultyJobStore::AddStage(const StageRecord& stage) {
-  return With([&] { return store_->AddStage(stage); });
+absl::Status FaultyJobStore::AddStage(const StageRecord& stage,
+                                      const std::vector<ReusedUnit>& reused) {
+  return With([&] { return store_->AddStage(stage, reused); });
 }
 absl::StatusOr<StageRecord> FaultyJobStore::GetStage(const std::string& job, Stage stage) {
   return With([&] { return store_->GetStage(job, stage); });
@@ -110,6 +111,14 @@ absl::Status FaultyJobStore::PutManifestKey(const std::string& key, const std::s
 }
 absl::StatusOr<std::optional<std::string>> FaultyJobStore::FindManifestKey(const std::string& key) {
   return With([&] { return store_->FindManifestKey(key); });
+}
+absl::Status FaultyJobStore::PutRowKeys(const std::string& digest, const std::string& device_kind,
+                                        const std::vector<std::string>& keys) {
+  return With([&] { return store_->PutRowKeys(digest, device_kind, keys); });
+}
+absl::StatusOr<std::vector<std::vector<StoredRows>>> FaultyJobStore::FindRows(
+    const std::vector<std::string>& keys) {
+  return With([&] { return store_->FindRows(keys); });
 }
 absl::StatusOr<bool> FaultyJobStore::AppendEvent(const std::string& job, const v1::JobEvent& event,
                                                  const std::string& once_key) {

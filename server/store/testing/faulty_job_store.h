@@ -37,7 +37,7 @@ class FaultyJobStore final : public JobStore {
   absl::Status SetProvenance(const std::string& job, const v1::Provenance& provenance) override;
   absl::Status DeleteJob(const std::string& name, const std::string& etag) override;
   absl::StatusOr<std::vector<std::string>> OpenJobs() override;
-  absl::Status AddStage(const StageRecord& stage) override;
+  absl::Status AddStage(const StageRecord& stage, const std::vector<ReusedUnit>& reused) override;
   absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) override;
   absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) override;
   absl::StatusOr<Lease> LeaseTask(const Assignment& assignment, Clock::Duration term) override;
@@ -57,6 +57,10 @@ class FaultyJobStore final : public JobStore {
   absl::StatusOr<std::vector<std::string>> LiveDigests() override;
   absl::Status PutManifestKey(const std::string& key, const std::string& digest) override;
   absl::StatusOr<std::optional<std::string>> FindManifestKey(const std::string& key) override;
+  absl::Status PutRowKeys(const std::string& digest, const std::string& device_kind,
+                          const std::vector<std::string>& keys) override;
+  absl::StatusOr<std::vector<std::vector<StoredRows>>> FindRows(
+      const std::vector<std::string>& keys) override;
   absl::StatusOr<bool> AppendEvent(const std::string& job, const v1::JobEvent& event,
                                    const std::string& once_key) override;
   absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(const std::string& job, int64_t after,

@@ -10,7 +10,9 @@
 
 namespace headcount::queue {
 
-inline constexpr char kScore[] = "score { workload { model: 'tiny' task { task: 'pairs' } } }";
+// Each job is computed: these tests are about who does it.
+inline constexpr char kScore[] =
+    "score { workload { model: 'tiny' task { task: 'pairs' } fresh: true } }";
 
 class DispatcherFixture : public testing::Test {
  protected:

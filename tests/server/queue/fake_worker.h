@@ -19,7 +19,10 @@ namespace headcount::queue {
 class FakeWorker {
  public:
   FakeWorker(TestServer& server, std::string id, int documents = 12)
-      : server_(server), id_(std::move(id)), prepared_(plan::Pairs(documents)) {}
+      : FakeWorker(server, std::move(id), plan::Pairs(documents)) {}
+  // `prepared`: what its prepare stages come to.
+  FakeWorker(TestServer& server, std::string id, v1::Manifest prepared)
+      : server_(server), id_(std::move(id)), prepared_(std::move(prepared)) {}
 
   v1::SynchronizeRequest Request() const {
     v1::SynchronizeRequest request;

@@ -258,7 +258,8 @@ TEST_F(ReportSinkTest, WhatTheJobStandsOnMayBeGone) {
   server_.catalog.missing.clear();
   server_.artifacts = store::ArtifactStore::InMemory();
   ManifestCache manifests(*server_.artifacts);
-  ReportSink sink(*server_.jobs, *server_.artifacts, server_.catalog, manifests, nullptr);
+  ResultReuse reuse(*server_.jobs, *server_.artifacts, server_.catalog);
+  ReportSink sink(*server_.jobs, *server_.artifacts, server_.catalog, manifests, reuse, nullptr);
   v1::ReportHeader header = worker_.Header(0);
   header.set_bytes(static_cast<int64_t>(bytes.size()));
   header.set_crc32c(Crc32c(bytes));

@@ -55,10 +55,15 @@ class TestServer {
         plan::JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "test"});
     dispatcher = std::make_unique<Dispatcher>(*jobs, clock, options);
     manifests = std::make_unique<ManifestCache>(*artifacts);
+    reuse = std::make_unique<ResultReuse>(*jobs, *artifacts, catalog);
     sink = std::make_unique<ReportSink>(
-        *jobs, *artifacts, catalog, *manifests,
+        *jobs, *artifacts, catalog, *manifests, *reuse,
         [this](const std::string& job, store::Stage stage, int64_t unit) {
           EXPECT_TRUE(flow->UnitStored(job, stage, unit).ok());
+        });
+    flow->SetReuse(
+        [this](const v1::Job& job, const store::StageRecord& stage, const v1::Manifest& manifest) {
+          return reuse->Find(job, stage, manifest);
         });
     flow->SetListener([this](const std::string&) { dispatcher->NotifyChanged(); });
     dispatcher->SetListener([this] { ++changes; });
@@ -109,6 +114,7 @@ class TestServer {
   std::unique_ptr<plan::JobFlow> flow;
   std::unique_ptr<Dispatcher> dispatcher;
   std::unique_ptr<ManifestCache> manifests;
+  std::unique_ptr<ResultReuse> reuse;
   std::unique_ptr<ReportSink> sink;
   std::atomic<int> changes = 0;
 };

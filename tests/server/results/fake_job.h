@@ -91,7 +91,9 @@ class FakeJob final : public store::JobStore {
   }
   absl::Status DeleteJob(const std::string&, const std::string&) override { return Unused(); }
   absl::StatusOr<std::vector<std::string>> OpenJobs() override { return Unused(); }
-  absl::Status AddStage(const store::StageRecord&) override { return Unused(); }
+  absl::Status AddStage(const store::StageRecord&, const std::vector<store::ReusedUnit>&) override {
+    return Unused();
+  }
   absl::StatusOr<store::StageRecord> GetStage(const std::string&, store::Stage) override {
     return Unused();
   }
@@ -119,6 +121,14 @@ class FakeJob final : public store::JobStore {
   absl::StatusOr<std::vector<std::string>> LiveDigests() override { return Unused(); }
   absl::Status PutManifestKey(const std::string&, const std::string&) override { return Unused(); }
   absl::StatusOr<std::optional<std::string>> FindManifestKey(const std::string&) override {
+    return Unused();
+  }
+  absl::Status PutRowKeys(const std::string&, const std::string&,
+                          const std::vector<std::string>&) override {
+    return Unused();
+  }
+  absl::StatusOr<std::vector<std::vector<store::StoredRows>>> FindRows(
+      const std::vector<std::string>&) override {
     return Unused();
   }
   absl::StatusOr<bool> AppendEvent(const std::string&, const v1::JobEvent&,

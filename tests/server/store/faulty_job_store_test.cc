@@ -50,7 +50,7 @@ class Driver {
     const std::string job = created->job.name();
 
     StageRecord stage{.job = job, .stage = Stage::kScore, .manifest_digest = "m", .units = kUnits};
-    const absl::Status planned = Until([&] { return store_.AddStage(stage); });
+    const absl::Status planned = Until([&] { return store_.AddStage(stage, {}); });
     EXPECT_TRUE(planned.ok() || absl::IsAlreadyExists(planned)) << planned;
     v1::JobEvent event;
     event.mutable_curve_point()->set_curve("entropy");
