@@ -39,8 +39,6 @@ struct SpawnSetup {
 std::vector<std::string> Environment() {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
-  // OpenMP's threads spin while they wait, which starves the other processes of a small machine.
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr) out.emplace_back("OMP_WAIT_POLICY=PASSIVE");
   return out;
 }
 

@@ -2,7 +2,7 @@
 // float32 on the CPU, by Google Benchmark: what each extra of attention and each measurement costs.
 // The argument is the prompt's tokens, or the trunk's where 8 branches of 50 tokens share it.
 //
-//   OMP_WAIT_POLICY=PASSIVE build/release/bin/kernel_bench [--benchmark_filter=REGEX]
+//   GOMP_SPINCOUNT=1000 build/release/bin/kernel_bench [--benchmark_filter=REGEX]
 
 #include <benchmark/benchmark.h>
 

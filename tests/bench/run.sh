@@ -39,6 +39,6 @@ done
 cd "$REPO"
 cmake --preset release >&2
 cmake --build --preset release --target engine_bench headcountd headcount headcount-worker headcount-worker-fake >&2
-# Threads that wait must sleep: with other work on the cores, spinning ones cost more than they compute. For all sides.
-export OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE=1
+# As long as a worker's threads spin before they sleep (headcount_worker.cc). For all sides.
+export GOMP_SPINCOUNT=1000 PYTHONDONTWRITEBYTECODE=1
 exec python3 tests/bench/run.py "$@"

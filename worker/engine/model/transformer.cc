@@ -10,9 +10,9 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
-#include "ATen/ops/linear.h"
 #include "ATen/ops/silu.h"
 #include "worker/engine/model/norm.h"
+#include "worker/engine/tensor/linear.h"
 
 namespace headcount::engine {
 namespace {
@@ -36,7 +36,7 @@ std::optional<at::Tensor> Optional(const at::Tensor& tensor) {
 }  // namespace
 
 at::Tensor ProjectHeads(const LayerWeights& layer, const at::Tensor& z) {
-  return at::linear(z.flatten(1), layer.output, Optional(layer.output_bias));
+  return Linear(z.flatten(1), layer.output, Optional(layer.output_bias));
 }
 
 Transformer::Transformer(catalog::ModelConfig config, ModelWeights weights,
@@ -53,7 +53,7 @@ AttentionInput Transformer::Project(const LayerWeights& layer, const at::Tensor&
   const int64_t heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
   const bool norm_before = config_.family->norm_placement == NormPlacement::kBefore;
   const at::Tensor in = norm_before ? RmsNorm(x, layer.attention_norm, config_.rms_norm_eps) : x;
-  const at::Tensor qkv = at::linear(in, layer.qkv, Optional(layer.qkv_bias));
+  const at::Tensor qkv = Linear(in, layer.qkv, Optional(layer.qkv_bias));
   at::Tensor qk = qkv.narrow(1, 0, (heads + kv_heads) * dim);
   if (config_.family->qk_norm == QkNorm::kProjection) {
     qk = at::cat(
@@ -78,10 +78,10 @@ at::Tensor Transformer::Mlp(const LayerWeights& layer, const at::Tensor& x) cons
   for (int64_t begin = 0; begin < x.size(0); begin += chunk) {
     const int64_t count = std::min(chunk, x.size(0) - begin);
     const at::Tensor gate_up =
-        at::linear(x.narrow(0, begin, count), layer.gate_up, Optional(layer.gate_up_bias));
+        Linear(x.narrow(0, begin, count), layer.gate_up, Optional(layer.gate_up_bias));
     at::Tensor gate = gate_up.narrow(1, 0, inner);
     at::silu_(gate).mul_(gate_up.narrow(1, inner, inner));
-    out.narrow(0, begin, count).copy_(at::linear(gate, layer.down, Optional(layer.down_bias)));
+    out.narrow(0, begin, count).copy_(Linear(gate, layer.down, Optional(layer.down_bias)));
   }
   return out;
 }
@@ -122,14 +122,13 @@ at::Tensor Transformer::Logits(const at::Tensor& hidden) const {
   const at::Tensor x =
       RmsNorm(hidden.to(at::kFloat), weights_.final_norm.to(at::kFloat), config_.rms_norm_eps);
   const at::Tensor& head = weights_.head;
-  if (head.scalar_type() == at::kFloat) return at::linear(x, head);
+  if (head.scalar_type() == at::kFloat) return Linear(x, head);
   // 16-bit logits have three digits: answers would tie. The products of the 16-bit weights are
   // taken in float32.
   const at::Tensor logits = at::empty({x.size(0), head.size(0)}, x.options());
   for (int64_t begin = 0; begin < head.size(0); begin += kHeadRows) {
     const int64_t count = std::min(kHeadRows, head.size(0) - begin);
-    logits.narrow(1, begin, count)
-        .copy_(at::linear(x, head.narrow(0, begin, count).to(at::kFloat)));
+    logits.narrow(1, begin, count).copy_(Linear(x, head.narrow(0, begin, count).to(at::kFloat)));
   }
   return logits;
 }
