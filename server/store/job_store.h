@@ -204,6 +204,10 @@ class JobStore {
   // ALREADY_EXISTS when the job has that stage; FAILED_PRECONDITION unless the job is QUEUED,
   // STARTING or RUNNING. Writes stage_planned.
   virtual absl::Status AddStage(const StageRecord& stage) = 0;
+  // Adds units at the end of a stage: `units`, `rows` and `plan` are those of the longer stage, in
+  // which the units that there were mean the same. FAILED_PRECONDITION (JOB_STATE) as AddStage;
+  // ABORTED (STAGE_CHANGED) unless the stage has fewer units now. Writes stage_planned.
+  virtual absl::Status ExtendStage(const StageRecord& stage) = 0;
   virtual absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) = 0;
   virtual absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) = 0;
 

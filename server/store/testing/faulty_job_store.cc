@@ -60,6 +60,10 @@ absl::StatusOr<std::vector<std::string>> FaultyJobStore::OpenJobs() {
 absl::Status FaultyJobStore::AddStage(const StageRecord& stage) {
   return With([&] { return store_->AddStage(stage); });
 }
+
+absl::Status FaultyJobStore::ExtendStage(const StageRecord& stage) {
+  return With([&] { return store_->ExtendStage(stage); });
+}
 absl::StatusOr<StageRecord> FaultyJobStore::GetStage(const std::string& job, Stage stage) {
   return With([&] { return store_->GetStage(job, stage); });
 }
