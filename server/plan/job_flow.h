@@ -49,6 +49,13 @@ class JobFlow {
   // Called when a job got a stage or changed its state, outside any lock. Set before use.
   void SetListener(std::function<void(const std::string& job)> listener);
 
+  // What stages that grow are to run next; jobs that have one need it. Set before use.
+  void SetNextUnits(NextUnitsFn next_units);
+
+  // Gives other jobs a turn: children that were created, parents of jobs that ended. Set before
+  // use.
+  void SetPost(std::function<void(const std::string& job)> post);
+
   absl::Status Advance(const std::string& job);
   // Advance for the common case: it looks only at the curves that this unit belongs to.
   absl::Status UnitStored(const std::string& job, store::Stage stage, int64_t unit);
@@ -89,6 +96,11 @@ class JobFlow {
                              const ModelFacts& model);
   absl::StatusOr<bool> AddStage(const v1::Job& job, store::Stage stage, v1::StagePlan plan,
                                 const std::string& manifest_digest);
+  // Of a job that is made of others: creates them, and ends it when they have ended.
+  absl::StatusOr<bool> StepChildren(const v1::Job& job, const std::vector<v1::Job>& children);
+  // Adds the units that its last stage needs next, or ends the job.
+  absl::StatusOr<bool> Grow(const v1::Job& job, const Planner& planner,
+                            const std::vector<store::StageRecord>& stages);
   absl::StatusOr<bool> Succeed(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   // Fails the job with `error`, unless repeating may help: then that is returned.
   absl::StatusOr<bool> Fail(const v1::Job& job, const absl::Status& error);
@@ -100,6 +112,8 @@ class JobFlow {
   const JobCatalog& catalog_;
   const ThresholdsFn thresholds_;
   const JobFlowOptions options_;
+  NextUnitsFn next_units_;
+  std::function<void(const std::string&)> post_;
   CurveEvents curves_;
   std::function<void(const std::string&)> listener_;
 
