@@ -260,7 +260,7 @@ TEST_F(JobFlowTest, AFrontierGrowsUntilNothingIsAskedFor) {
   ASSERT_EQ(plan.units_size(), 3);
   EXPECT_EQ(plan.units(2).first_rule(), 1);
   EXPECT_EQ(jobs_->GetStage(job, Stage::kAblate)->rows, 6);
-  EXPECT_EQ(Get(job).state(), v1::Job::STARTING) << "not over yet";
+  EXPECT_NE(Get(job).state(), v1::Job::SUCCEEDED) << "not over yet";
   EXPECT_EQ(Points(job).back().rule(), 0);
   EXPECT_EQ(Points(job).back().documents(), 2);
   EXPECT_FALSE(Points(job).back().final());

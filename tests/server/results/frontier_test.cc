@@ -42,7 +42,7 @@ TEST(Frontier, DifferencesAndSharesAreThoseOfTheCurves) {
   const auto job = SampleJobMaker::Frontier();
   const v1::Frontier frontier = Get(*job);
   EXPECT_EQ(frontier.margin(), .3);
-  EXPECT_EQ(frontier.alpha(), .5);
+  EXPECT_EQ(frontier.alpha(), 1e-9);
   EXPECT_EQ(frontier.order(), v1::FrontierSpec::ASCENDING);
   EXPECT_EQ(frontier.claim(), v1::FrontierSpec::DOCUMENTS);
   EXPECT_EQ(frontier.documents(), 24);

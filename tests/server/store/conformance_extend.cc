@@ -3,6 +3,7 @@
 #include "tests/server/store/conformance.h"
 
 namespace headcount::store {
+namespace {
 
 using testing::ElementsAre;
 
@@ -65,4 +66,5 @@ TEST_P(JobStoreConformance, AStageDoesNotGrowTwiceOrAfterItsJob) {
             absl::StatusCode::kNotFound);
 }
 
+}  // namespace
 }  // namespace headcount::store
