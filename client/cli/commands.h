@@ -10,14 +10,18 @@
 
 namespace headcount::cli {
 
-void AddSubmit(CLI::App& app, Context& context);    // submit score | ablate | sweep
-void AddWatch(CLI::App& app, Context& context);     // watch
-void AddJobs(CLI::App& app, Context& context);      // jobs, show, cancel, pause, resume, delete
-void AddCurves(CLI::App& app, Context& context);    // curves
-void AddPaper(CLI::App& app, Context& context);     // paper
-void AddHeads(CLI::App& app, Context& context);     // heads, thresholds
-void AddSamples(CLI::App& app, Context& context);   // samples
-void AddDownload(CLI::App& app, Context& context);  // download
-void AddCatalog(CLI::App& app, Context& context);   // models, scores, tasks, server
+void AddSubmit(CLI::App& app, Context& context);      // submit score | ablate | sweep | ...
+void AddWatch(CLI::App& app, Context& context);       // watch
+void AddJobs(CLI::App& app, Context& context);        // jobs, show, cancel, pause, resume, delete
+void AddCurves(CLI::App& app, Context& context);      // curves
+void AddPaper(CLI::App& app, Context& context);       // paper
+void AddFrontier(CLI::App& app, Context& context);    // frontier
+void AddKnockout(CLI::App& app, Context& context);    // knockout
+void AddCompare(CLI::App& app, Context& context);     // compare
+void AddInactivity(CLI::App& app, Context& context);  // inactivity
+void AddHeads(CLI::App& app, Context& context);       // heads, thresholds
+void AddSamples(CLI::App& app, Context& context);     // samples
+void AddDownload(CLI::App& app, Context& context);    // download
+void AddCatalog(CLI::App& app, Context& context);     // models, scores, tasks, server
 
 }  // namespace headcount::cli

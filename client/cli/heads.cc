@@ -21,6 +21,7 @@ struct HeadFlags {
   std::optional<double> threshold;
   std::optional<double> fraction;
   std::string show = "mean";
+  std::string subtask;
 };
 
 // The value at which `fraction` of the pooled scores is inactive.
@@ -43,6 +44,7 @@ void ShowHeads(Context& context, const HeadFlags& flags) {
   v1::GetHeadScoresRequest request;
   request.set_job(context.JobName(flags.job));
   request.set_score(flags.score);
+  request.set_subtask(flags.subtask);
   if (flags.threshold) request.set_threshold(*flags.threshold);
   if (flags.fraction) {
     const absl::StatusOr<double> value = ThresholdAt(context, flags);
@@ -77,6 +79,7 @@ void ShowHeads(Context& context, const HeadFlags& flags) {
                : absl::StrCat(scores.score(), ", ",
                               flags.show == "std" ? "standard deviation" : "mean", " over samples");
   const std::string title = absl::StrCat(what, "  (", scores.samples(), " samples",
+                                         flags.subtask.empty() ? "" : " of " + flags.subtask,
                                          scores.complete() ? "" : " so far", ")");
   map.title = title;
   std::printf("%s", RenderHeatMap(context.style(), map).c_str());
@@ -146,6 +149,8 @@ void AddHeads(CLI::App& app, Context& context) {
   heads->add_option("--show", flags->show, "mean or std, over samples")
       ->check(CLI::IsMember({"mean", "std"}))
       ->capture_default_str();
+  heads->add_option("--subtask", flags->subtask,
+                    "only the samples of this subtask, e.g. an MMLU subject");
   heads->footer("Example: headcount heads k3v9x2m4qp --score first_token_weight --fraction 0.15");
   heads->callback([&context, flags] { ShowHeads(context, *flags); });
 

@@ -48,7 +48,11 @@ int main(int argc, char** argv) {
   headcount::cli::AddJobs(app, context);
   headcount::cli::AddCurves(app, context);
   headcount::cli::AddPaper(app, context);
+  headcount::cli::AddFrontier(app, context);
+  headcount::cli::AddKnockout(app, context);
   headcount::cli::AddHeads(app, context);
+  headcount::cli::AddInactivity(app, context);
+  headcount::cli::AddCompare(app, context);
   headcount::cli::AddSamples(app, context);
   headcount::cli::AddDownload(app, context);
   headcount::cli::AddCatalog(app, context);

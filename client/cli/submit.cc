@@ -1,5 +1,5 @@
-// `headcount submit score | ablate | sweep`: makes the spec from flags, creates the job, and may
-// watch it.
+// `headcount submit score | ablate | sweep | frontier | knockout`: makes the spec from flags,
+// creates the job, and may watch it.
 
 #include <memory>
 
@@ -31,6 +31,16 @@ struct SubmitFlags {
   std::vector<std::string> scores;
   std::vector<double> fractions;
   uint64_t random_seed = 0;
+  // frontier
+  double margin_points = 1;
+  double alpha = .05;
+  bool any_order = false;
+  bool population = false;
+  uint64_t seed = 0;
+  // compare
+  std::vector<std::string> models;
+  std::vector<std::string> tasks;
+  bool consecutive = false;
 };
 
 void AddCommonFlags(CLI::App* command, SubmitFlags& flags) {
@@ -99,21 +109,101 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
   return job;
 }
 
+template <typename Spec>
+void AddScores(const SubmitFlags& flags, Spec* spec) {
+  for (const std::string& score : flags.scores) {
+    if (score == "all") {
+      for (const catalog::Score& each : catalog::Scores()) spec->add_scores(each.id);
+    } else {
+      spec->add_scores(score);
+    }
+  }
+}
+
 absl::StatusOr<v1::Job> SweepJob(const SubmitFlags& flags) {
   v1::Job job;
   v1::SweepSpec* sweep = job.mutable_sweep();
   HC_ASSIGN_OR_RETURN(*sweep->mutable_workload(), flags.workload.ToWorkload());
-  for (const std::string& score : flags.scores) {
-    if (score == "all") {
-      for (const catalog::Score& each : catalog::Scores()) sweep->add_scores(each.id);
-    } else {
-      sweep->add_scores(score);
-    }
-  }
+  AddScores(flags, sweep);
   for (double fraction : flags.fractions) sweep->add_fractions(fraction);
   sweep->set_random_seed(flags.random_seed);
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
+  return job;
+}
+
+absl::StatusOr<v1::Job> FrontierJob(const SubmitFlags& flags) {
+  v1::Job job;
+  v1::FrontierSpec* frontier = job.mutable_frontier();
+  HC_ASSIGN_OR_RETURN(*frontier->mutable_workload(), flags.workload.ToWorkload());
+  AddScores(flags, frontier);
+  for (double fraction : flags.fractions) frontier->add_fractions(fraction);
+  frontier->set_margin(flags.margin_points / 100);
+  frontier->set_alpha(flags.alpha);
+  if (flags.any_order) frontier->set_order(v1::FrontierSpec::ANY);
+  if (flags.population) frontier->set_claim(v1::FrontierSpec::POPULATION);
+  frontier->set_seed(flags.seed);
+  frontier->set_random_seed(flags.random_seed);
+  HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
+  if (layers.include_size() + layers.exclude_size() > 0) *frontier->mutable_layers() = layers;
+  return job;
+}
+
+void AddScoreFlags(CLI::App* command, SubmitFlags& flags) {
+  command
+      ->add_option("--scores", flags.scores,
+                   "score ids with commas between them, or all (headcount scores)")
+      ->delimiter(',')
+      ->required();
+  command
+      ->add_option("--fractions", flags.fractions,
+                   "fractions of heads to zero (default .05 to .30 in steps of .05)")
+      ->delimiter(',');
+  command->add_option("--random-seed", flags.random_seed, "seed of the random baseline")
+      ->capture_default_str();
+}
+
+void AddFrontierFlags(CLI::App* command, SubmitFlags& flags) {
+  AddScoreFlags(command, flags);
+  command
+      ->add_option("--margin", flags.margin_points,
+                   "percentage points below the baseline that may be lost")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--alpha", flags.alpha, "chance of a wrong certificate that is accepted")
+      ->capture_default_str();
+  command->add_flag("--any-order", flags.any_order,
+                    "test all shares, at alpha over their number, instead of ascending until one "
+                    "fails");
+  command->add_flag("--population", flags.population,
+                    "claim it about questions like these, not about these documents alone");
+  command->add_option("--seed", flags.seed, "seed of the order of the documents")
+      ->capture_default_str();
+}
+
+absl::StatusOr<v1::Job> CompareJob(const SubmitFlags& flags) {
+  v1::Job job;
+  v1::CompareSpec* compare = job.mutable_compare();
+  HC_ASSIGN_OR_RETURN(*compare->mutable_workload(), flags.workload.ToWorkload());
+  AddScores(flags, compare);
+  for (const std::string& model : flags.models) compare->add_models(model);
+  for (const std::string& task : flags.tasks) {
+    v1::TaskSource* side = compare->add_tasks();
+    *side = compare->workload().task();
+    side->set_task(task);
+    side->clear_subtasks();
+  }
+  compare->set_consecutive(flags.consecutive);
+  return job;
+}
+
+absl::StatusOr<v1::Job> KnockoutJob(const Context& context, const SubmitFlags& flags) {
+  v1::Job job;
+  v1::KnockoutSpec* knockout = job.mutable_knockout();
+  HC_ASSIGN_OR_RETURN(*knockout->mutable_workload(), flags.workload.ToWorkload());
+  HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
+  if (layers.include_size() + layers.exclude_size() > 0) *knockout->mutable_layers() = layers;
+  if (!flags.score_job.empty()) knockout->set_score_job(context.JobName(flags.score_job));
   return job;
 }
 
@@ -160,22 +250,51 @@ void AddSubmit(CLI::App& app, Context& context) {
       submit->add_subcommand("sweep", "the paper's experiment: scores x fractions, with curves");
   AddCommonFlags(sweep, *flags);
   flags->layers.AddTo(sweep);
-  sweep
-      ->add_option("--scores", flags->scores,
-                   "score ids with commas between them, or all (headcount scores)")
-      ->delimiter(',')
-      ->required();
-  sweep
-      ->add_option("--fractions", flags->fractions,
-                   "fractions of heads to zero (default .05 to .30 in steps of .05)")
-      ->delimiter(',');
-  sweep->add_option("--random-seed", flags->random_seed, "seed of the random baseline")
-      ->capture_default_str();
+  AddScoreFlags(sweep, *flags);
   sweep->footer(
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
       "--scores "
       "output_norm_ln,random --watch");
   sweep->callback([run, flags] { run(SweepJob(*flags)); });
+
+  CLI::App* frontier = submit->add_subcommand(
+      "frontier",
+      "the largest share that may be zeroed within a margin, from as few runs as needed");
+  AddCommonFlags(frontier, *flags);
+  flags->layers.AddTo(frontier);
+  AddFrontierFlags(frontier, *flags);
+  frontier->footer(
+      "Example: headcount submit frontier --model SmolLM2-135M-Instruct --task mmlu --scores "
+      "output_norm_ln --margin 1 --watch");
+  frontier->callback([run, flags] { run(FrontierJob(*flags)); });
+
+  CLI::App* compare = submit->add_subcommand(
+      "compare", "a score job for each of several models or tasks, held against each other");
+  AddCommonFlags(compare, *flags);
+  compare->add_option("--scores", flags->scores, "score ids with commas between them")
+      ->delimiter(',')
+      ->required();
+  compare->add_option("--with-model", flags->models,
+                      "compared on the same samples; may be repeated");
+  compare->add_option("--with-task", flags->tasks,
+                      "compared on the same model, with the same limit and form; may be repeated");
+  compare->add_flag("--consecutive", flags->consecutive,
+                    "each against the one before it, not against the first");
+  compare->footer(
+      "Example: headcount submit compare --model Qwen2.5-0.5B --with-model Qwen2.5-0.5B-Instruct "
+      "--task piqa --limit 100 --scores output_norm_ln --watch");
+  compare->callback([run, flags] { run(CompareJob(*flags)); });
+
+  CLI::App* knockout =
+      submit->add_subcommand("knockout", "zero each head alone: what is it worth?");
+  AddCommonFlags(knockout, *flags);
+  flags->layers.AddTo(knockout);
+  knockout->add_option("--score-job", flags->score_job,
+                       "job whose scores are held against the knockouts");
+  knockout->footer(
+      "Example: headcount submit knockout --model SmolLM2-135M-Instruct --task piqa --limit 200 "
+      "--layers 0-3 --watch");
+  knockout->callback([run, flags, &context] { run(KnockoutJob(context, *flags)); });
 }
 
 }  // namespace headcount::cli

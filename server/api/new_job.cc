@@ -21,18 +21,11 @@ v1::Job ClientPart(const v1::Job& given) {
   v1::Job clean;
   clean.mutable_labels()->swap(*job.mutable_labels());
   clean.set_priority(job.priority());
-  switch (job.spec_case()) {
-    case v1::Job::kScore:
-      clean.mutable_score()->Swap(job.mutable_score());
-      break;
-    case v1::Job::kAblate:
-      clean.mutable_ablate()->Swap(job.mutable_ablate());
-      break;
-    case v1::Job::kSweep:
-      clean.mutable_sweep()->Swap(job.mutable_sweep());
-      break;
-    default:
-      break;  // validation has refused the others
+  const auto* spec = v1::Job::descriptor()->FindOneofByName("spec");
+  if (const auto* arm = given.GetReflection()->GetOneofFieldDescriptor(given, spec)) {
+    clean.GetReflection()
+        ->MutableMessage(&clean, arm)
+        ->CopyFrom(given.GetReflection()->GetMessage(given, arm));
   }
   return clean;
 }

@@ -15,6 +15,11 @@
 
 namespace headcount::server {
 
+int ResultServiceImpl::KvHeadsOf(const v1::Job& job) const {
+  const auto model = context_.catalog.FindModel(format::WorkloadOf(job).model());
+  return model.ok() ? model->config.kv_heads : 0;
+}
+
 grpc::ServerUnaryReactor* ResultServiceImpl::GetHeadScores(grpc::CallbackServerContext* call,
                                                            const v1::GetHeadScoresRequest* request,
                                                            v1::HeadScores* response) {
@@ -23,9 +28,7 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetHeadScores(grpc::CallbackServerC
                     HC_ASSIGN_OR_RETURN(const v1::Job job, context_.FindJob(*call, Action::kRead,
                                                                             "job", request->job()));
                     HC_ASSIGN_OR_RETURN(*response, results_.GetHeadScores(*request));
-                    // The store does not know it; a model that is gone since leaves it at 0.
-                    const auto model = context_.catalog.FindModel(format::WorkloadOf(job).model());
-                    if (model.ok()) response->set_kv_heads(model->config.kv_heads);
+                    response->set_kv_heads(KvHeadsOf(job));
                     return absl::OkStatus();
                   });
 }
@@ -52,6 +55,76 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetCurves(grpc::CallbackServerConte
                             context_.FindJob(*call, Action::kRead, "job", request->job()));
         HC_ASSIGN_OR_RETURN(*response, results_.GetCurves(*request));
         response->set_published_model(paper::PublishedName(format::WorkloadOf(job).model()));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetFrontier(grpc::CallbackServerContext* call,
+                                                         const v1::GetFrontierRequest* request,
+                                                         v1::Frontier* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetFrontier",
+      [=, this]() -> absl::Status {
+        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(*response, results_.GetFrontier(*request));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetKnockout(grpc::CallbackServerContext* call,
+                                                         const v1::GetKnockoutRequest* request,
+                                                         v1::Knockout* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetKnockout",
+      [=, this]() -> absl::Status {
+        HC_ASSIGN_OR_RETURN(const v1::Job job,
+                            context_.FindJob(*call, Action::kRead, "job", request->job()));
+        // Scores of somebody else's job are not to be read through one's own.
+        for (const std::string& scores : {request->score_job(), job.knockout().score_job()}) {
+          if (scores.empty()) continue;
+          HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "score_job", scores).status());
+        }
+        HC_ASSIGN_OR_RETURN(*response, results_.GetKnockout(*request));
+        response->set_kv_heads(KvHeadsOf(job));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetInactivity(grpc::CallbackServerContext* call,
+                                                           const v1::GetInactivityRequest* request,
+                                                           v1::Inactivity* response) {
+  return RunUnary(call, context_.slow, context_.metrics, "ResultService/GetInactivity",
+                  [=, this]() -> absl::Status {
+                    HC_ASSIGN_OR_RETURN(const v1::Job job, context_.FindJob(*call, Action::kRead,
+                                                                            "job", request->job()));
+                    HC_ASSIGN_OR_RETURN(*response, results_.GetInactivity(*request));
+                    response->set_kv_heads(KvHeadsOf(job));
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::CompareScores(grpc::CallbackServerContext* call,
+                                                           const v1::CompareScoresRequest* request,
+                                                           v1::Comparison* response) {
+  return RunUnary(call, context_.slow, context_.metrics, "ResultService/CompareScores",
+                  [=, this]() -> absl::Status {
+                    HC_RETURN_IF_ERROR(
+                        context_.FindJob(*call, Action::kRead, "job_a", request->job_a()).status());
+                    HC_RETURN_IF_ERROR(
+                        context_.FindJob(*call, Action::kRead, "job_b", request->job_b()).status());
+                    HC_ASSIGN_OR_RETURN(*response, results_.CompareScores(*request));
+                    return absl::OkStatus();
+                  });
+}
+
+grpc::ServerUnaryReactor* ResultServiceImpl::GetComparison(grpc::CallbackServerContext* call,
+                                                           const v1::GetComparisonRequest* request,
+                                                           v1::Comparisons* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetComparison",
+      [=, this]() -> absl::Status {
+        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(*response, results_.GetComparison(*request));
         return absl::OkStatus();
       });
 }

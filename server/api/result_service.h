@@ -24,6 +24,21 @@ class ResultServiceImpl final : public v1::ResultService::CallbackService {
   grpc::ServerUnaryReactor* GetCurves(grpc::CallbackServerContext* call,
                                       const v1::GetCurvesRequest* request,
                                       v1::Curves* response) override;
+  grpc::ServerUnaryReactor* GetFrontier(grpc::CallbackServerContext* call,
+                                        const v1::GetFrontierRequest* request,
+                                        v1::Frontier* response) override;
+  grpc::ServerUnaryReactor* GetKnockout(grpc::CallbackServerContext* call,
+                                        const v1::GetKnockoutRequest* request,
+                                        v1::Knockout* response) override;
+  grpc::ServerUnaryReactor* GetInactivity(grpc::CallbackServerContext* call,
+                                          const v1::GetInactivityRequest* request,
+                                          v1::Inactivity* response) override;
+  grpc::ServerUnaryReactor* CompareScores(grpc::CallbackServerContext* call,
+                                          const v1::CompareScoresRequest* request,
+                                          v1::Comparison* response) override;
+  grpc::ServerUnaryReactor* GetComparison(grpc::CallbackServerContext* call,
+                                          const v1::GetComparisonRequest* request,
+                                          v1::Comparisons* response) override;
   grpc::ServerUnaryReactor* GetPublished(grpc::CallbackServerContext* call,
                                          const v1::GetPublishedRequest* request,
                                          v1::Published* response) override;
@@ -33,6 +48,9 @@ class ResultServiceImpl final : public v1::ResultService::CallbackService {
       grpc::CallbackServerContext* call, const v1::DownloadArtifactRequest* request) override;
 
  private:
+  // How many KV heads the job's model has; 0 where it is gone.
+  int KvHeadsOf(const v1::Job& job) const;
+
   const ServiceContext& context_;
   const results::ResultReader results_;
 };

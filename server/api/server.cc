@@ -23,6 +23,7 @@
 #include "server/api/service_context.h"
 #include "server/api/version.h"
 #include "server/api/worker_service.h"
+#include "server/results/frontier.h"
 #include "server/results/thresholds.h"
 
 namespace headcount::server {
@@ -40,6 +41,12 @@ queue::DispatcherOptions DispatcherOptionsOf(const Config& config) {
   options.lease = config.lease;
   options.policy.task_target = config.task_target;
   return options;
+}
+
+plan::NextUnitsFn NextUnitsFrom(store::JobStore& jobs, store::ArtifactStore& artifacts) {
+  return [&jobs, &artifacts](const v1::Job& job, const v1::StagePlan& plan) {
+    return results::NextFrontierUnits(jobs, artifacts, job, plan);
+  };
 }
 
 plan::ThresholdsFn ThresholdsFrom(store::JobStore& jobs, store::ArtifactStore& artifacts) {
@@ -139,6 +146,8 @@ void HeadcountServer::State::Connect() {
       [this](const v1::Job& job, const store::StageRecord& stage, const v1::Manifest& manifest) {
         return reuse.Find(job, stage, manifest);
       });
+  job_flow.SetPost([this](const std::string& job) { flow.Post(job); });
+  job_flow.SetNextUnits(NextUnitsFrom(*parts.jobs, *parts.artifacts));
   job_flow.SetListener([this](const std::string&) { dispatcher.NotifyChanged(); });
   dispatcher.SetListener([this] { held.Changed(); });
   dispatcher.SetAdvance([this](const std::string& job) { flow.Post(job); });

@@ -44,7 +44,7 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
     if (rule.threshold().fraction() == 0) continue;
     HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(rule.threshold().score()));
     Asked& pool =
-        asked[{rule.threshold().score_job(), LayerFlags(rule.layers(), input.model_layers)}];
+        asked[{rule.threshold().score_job(), LayerFlags(rule.layers(), input.model.layers)}];
     pool.scores.insert(score);
     pool.fractions.insert(rule.threshold().fraction());
   }
@@ -118,7 +118,7 @@ class Ablate final : public Planner {
     rules.push_back(NewRule("baseline", 0, {}));
     rules.back().set_none(true);
     for (const v1::Rule& rule : spec.rules()) {
-      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model_layers, thresholds));
+      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model.layers, thresholds));
       rules.push_back(std::move(resolved));
     }
     return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);

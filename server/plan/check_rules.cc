@@ -279,6 +279,11 @@ absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path) {
   return InvalidField(path, "", "is not a choice of tokens");
 }
 
+absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path,
+                                const std::string& model, const ValidationContext& context) {
+  return ScoreJobs(context, model).Check(name, path);
+}
+
 absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
                         const ValidationContext& context) {
   if (spec.rules().empty()) {

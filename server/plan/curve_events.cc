@@ -45,10 +45,40 @@ CurveEvents::CurveEvents(store::JobStore& jobs) : jobs_(jobs) {}
 absl::Status CurveEvents::Append(const v1::Job& job, const store::StageRecord& stage,
                                  std::optional<int64_t> unit) {
   if (stage.stage == store::Stage::kPrepare || !HasAnswers(job)) return absl::OkStatus();
+  if (!stage.plan.units().empty()) {
+    // Such a stage grows look by look: its points are brought when a look is complete.
+    return unit.has_value() ? absl::OkStatus() : AppendListed(job, stage);
+  }
   const int64_t blocks = stage.plan.sample_blocks_size();
   if (unit.has_value()) return AppendBlock(job, stage, *unit / blocks);
   for (int64_t block = 0; block < UnitCount(stage.plan) / blocks; ++block) {
     HC_RETURN_IF_ERROR(AppendBlock(job, stage, block));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CurveEvents::AppendListed(const v1::Job& job, const store::StageRecord& stage) {
+  HC_ASSIGN_OR_RETURN(const std::vector<store::ChunkRecord> chunks,
+                      jobs_.ListChunks(job.name(), stage.stage, 0, stage.plan.units_size()));
+  std::map<int, v1::RuleCounts> totals;
+  for (const store::ChunkRecord& chunk : chunks) {
+    for (const v1::RuleCounts& counts : chunk.counts.rules()) {
+      v1::RuleCounts& total = totals[counts.rule()];
+      total.set_documents(total.documents() + counts.documents());
+      total.set_correct(total.correct() + counts.correct());
+      total.set_share_sum(total.share_sum() + counts.share_sum());
+    }
+  }
+  for (const auto& [rule, total] : totals) {
+    if (total.documents() == 0 || rule < 0 || rule >= stage.plan.rules_size()) continue;
+    v1::CurvePointChanged point = NewPoint(stage.plan, results::StageRule(stage.plan, rule));
+    const auto documents = static_cast<double>(total.documents());
+    point.set_documents(total.documents());
+    point.set_accuracy(static_cast<double>(total.correct()) / documents);
+    point.set_share_zeroed(total.share_sum() / documents);
+    point.set_final(total.documents() == stage.plan.documents());
+    // Counts only grow, so they say which look this is.
+    HC_RETURN_IF_ERROR(AppendPoint(job.name(), point, static_cast<int>(total.documents())));
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,7 @@ class CurveEvents {
   void Forget(const std::string& job);
 
  private:
+  absl::Status AppendListed(const v1::Job& job, const store::StageRecord& stage);
   absl::Status AppendBlock(const v1::Job& job, const store::StageRecord& stage, int64_t rule_block);
   absl::Status AppendPoint(const std::string& job, const v1::CurvePointChanged& point, int eighth);
 

@@ -122,6 +122,15 @@ absl::StatusOr<v1::StagePlan> CutStage(const v1::Manifest& manifest, int samples
   return plan;
 }
 
+int LargestDocument(const v1::Manifest& manifest) {
+  std::vector<int> samples(static_cast<size_t>(manifest.documents_size()), 0);
+  int largest = 1;
+  for (const v1::ManifestSample& sample : manifest.samples()) {
+    largest = std::max(largest, ++samples[static_cast<size_t>(sample.document())]);
+  }
+  return largest;
+}
+
 v1::StagePlan PreparePlan() {
   v1::StagePlan plan;
   plan.add_sample_blocks();
@@ -129,11 +138,17 @@ v1::StagePlan PreparePlan() {
 }
 
 int64_t UnitCount(const v1::StagePlan& plan) {
+  if (!plan.units().empty()) return plan.units_size();
   return plan.sample_blocks_size() * RuleBlocks(plan);
 }
 
 int64_t RowCount(const v1::StagePlan& plan) {
   int64_t samples = 0;
+  if (!plan.units().empty()) {
+    for (const v1::UnitRange& unit : plan.units())
+      samples += int64_t{unit.samples()} * unit.rules();
+    return samples;
+  }
   for (const v1::SampleBlock& block : plan.sample_blocks()) samples += block.samples();
   return samples * std::max(1, plan.rules_size());
 }
@@ -145,6 +160,7 @@ absl::StatusOr<v1::UnitRange> RangeOfUnit(const v1::StagePlan& plan, int64_t uni
         absl::OutOfRangeError(absl::StrCat("unit ", unit, ": the stage has ", units, " units")),
         "OUT_OF_RANGE");
   }
+  if (!plan.units().empty()) return plan.units(static_cast<int>(unit));
   const int64_t blocks = plan.sample_blocks_size();
   const v1::SampleBlock& block = plan.sample_blocks(static_cast<int>(unit % blocks));
   v1::UnitRange range;

@@ -4,7 +4,8 @@
 //
 // Sample blocks: consecutive whole groups are packed until the next one would make more than
 // samples_per_unit; a larger group is cut into blocks of its own, each as many whole documents as
-// fit. Unit u is (rule block u / sample_blocks, sample block u % sample_blocks).
+// fit. Unit u is (rule block u / sample_blocks, sample block u % sample_blocks), unless the plan
+// lists its units: then it is the u-th of these.
 //
 // Pure functions. Errors: FAILED_PRECONDITION naming a document with more samples than fit into a
 // unit, or a manifest without samples; OUT_OF_RANGE for a unit beyond the stage's end.
@@ -26,6 +27,9 @@ absl::StatusOr<std::vector<v1::SampleBlock>> CutSamples(const v1::Manifest& mani
 // A plan over all samples of the manifest: `rules` are indexed in order; none for a score stage.
 absl::StatusOr<v1::StagePlan> CutStage(const v1::Manifest& manifest, int samples_per_unit,
                                        std::vector<v1::ResolvedRule> rules, int rules_per_unit);
+
+// Samples of the document that has most of them; at least 1.
+int LargestDocument(const v1::Manifest& manifest);
 
 // The plan of a prepare stage: one unit that covers no samples yet.
 v1::StagePlan PreparePlan();

@@ -12,6 +12,7 @@
 #include "common/format/frame.h"
 #include "common/format/job_kind.h"
 #include "common/format/rpc_status.h"
+#include "server/plan/child_jobs.h"
 #include "server/plan/cutter.h"
 #include "server/plan/prepare_key.h"
 #include "spdlog/spdlog.h"
@@ -64,6 +65,10 @@ void JobFlow::SetListener(std::function<void(const std::string& job)> listener) 
 }
 
 void JobFlow::SetReuse(ReuseFn reuse) { reuse_ = std::move(reuse); }
+
+void JobFlow::SetPost(std::function<void(const std::string& job)> post) { post_ = std::move(post); }
+
+void JobFlow::SetNextUnits(NextUnitsFn next_units) { next_units_ = std::move(next_units); }
 
 absl::Status JobFlow::Advance(const std::string& job) { return Run(job, std::nullopt); }
 
@@ -131,6 +136,9 @@ absl::StatusOr<bool> JobFlow::Step(const std::string& name) {
     case v1::Job::CANCELLING: {
       HC_ASSIGN_OR_RETURN(const std::vector<store::Lease> leases, jobs_.ListLeases(name));
       if (!leases.empty()) return false;
+      if (const absl::StatusOr<const Planner*> planner = FindPlanner(job); planner.ok()) {
+        HC_RETURN_IF_ERROR(ChildJobs(jobs_, post_).Cancel(job, (*planner)->Children(job).size()));
+      }
       return End({.job = name,
                   .from = {v1::Job::CANCELLING},
                   .to = v1::Job::CANCELLED,
@@ -140,6 +148,7 @@ absl::StatusOr<bool> JobFlow::Step(const std::string& name) {
       return false;
     default:
       Forget(name);
+      if (!job.parent().empty() && post_) post_(job.parent());
       return false;
   }
   HC_ASSIGN_OR_RETURN(const std::vector<StageRecord> stages, jobs_.ListStages(name));
@@ -165,6 +174,9 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   const absl::StatusOr<const Planner*> planner = FindPlanner(job);
   if (!planner.ok()) return Fail(job, planner.status());
 
+  if (const std::vector<v1::Job> children = (*planner)->Children(job); !children.empty()) {
+    return StepChildren(job, children);
+  }
   absl::StatusOr<LoadedManifest> loaded;
   if (stages.empty()) {
     const std::optional<std::string> key = KeyOf(job);
@@ -175,7 +187,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   const auto planned = (*planner)->stages();
   const auto next = std::find_if(planned.begin(), planned.end(),
                                  [&stages](Stage stage) { return Find(stages, stage) == nullptr; });
-  if (next == planned.end()) return Succeed(job, stages);
+  if (next == planned.end()) return Grow(job, **planner, stages);
 
   if (!stages.empty()) loaded = ManifestOf(job, stages);
   if (!loaded.ok()) return Fail(job, Annotate(loaded.status(), "manifest"));
@@ -186,10 +198,11 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   absl::StatusOr<v1::StagePlan> plan =
       (*planner)->Plan(*next, {.job = job,
                                .manifest = loaded->manifest,
-                               .model_layers = model->config.layers,
+                               .model = model->config,
                                .samples_per_unit = options_.samples_per_unit,
                                .rules_per_unit = options_.rules_per_unit,
-                               .thresholds = thresholds_});
+                               .thresholds = thresholds_,
+                               .next_units = next_units_});
   if (!plan.ok()) {
     return Fail(
         job, Annotate(plan.status(), absl::StrCat("planning the ",
@@ -323,6 +336,38 @@ absl::StatusOr<std::vector<store::ReusedUnit>> JobFlow::FindReused(const v1::Job
     HC_RETURN_IF_ERROR(jobs_.SetProvenance(job.name(), provenance));
   }
   return std::move(found->units);
+}
+
+absl::StatusOr<bool> JobFlow::StepChildren(const v1::Job& job,
+                                           const std::vector<v1::Job>& children) {
+  absl::Status failure;
+  HC_ASSIGN_OR_RETURN(const bool done, ChildJobs(jobs_, post_).Advance(job, children, &failure));
+  if (failure.ok()) return done ? Succeed(job, {}) : absl::StatusOr<bool>(false);
+  // A parent that has failed needs no more from its other children.
+  HC_RETURN_IF_ERROR(ChildJobs(jobs_, post_).Cancel(job, children.size()));
+  return End({.job = job.name(),
+              .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
+              .to = v1::Job::FAILED,
+              .reason = *ReasonOf(failure),
+              .error = format::ToRpcStatus(failure)});
+}
+
+absl::StatusOr<bool> JobFlow::Grow(const v1::Job& job, const Planner& planner,
+                                   const std::vector<StageRecord>& stages) {
+  StageRecord last = *Find(stages, planner.stages().back());
+  const auto more = planner.MoreUnits(job, last.plan, next_units_);
+  if (!more.ok()) return Fail(job, Annotate(more.status(), "choosing what to run next"));
+  if (more->empty()) return Succeed(job, stages);
+  for (const v1::UnitRange& unit : *more) *last.plan.add_units() = unit;
+  last.units = UnitCount(last.plan);
+  last.rows = RowCount(last.plan);
+  HC_RETURN_IF_ERROR(curves_.Append(job, last, std::nullopt));
+  const absl::Status extended = jobs_.ExtendStage(last);
+  // Extended by a call that was told otherwise.
+  if (extended.ok() || absl::IsAborted(extended)) return true;
+  // Cancelled, paused or deleted meanwhile; whoever did that calls again.
+  if (absl::IsFailedPrecondition(extended) || absl::IsNotFound(extended)) return false;
+  return extended;
 }
 
 absl::StatusOr<bool> JobFlow::Succeed(const v1::Job& job, const std::vector<StageRecord>& stages) {

@@ -61,6 +61,13 @@ class JobFlow {
   // Without it every unit is computed. Set before use.
   void SetReuse(ReuseFn reuse);
 
+  // What stages that grow are to run next; jobs that have one need it. Set before use.
+  void SetNextUnits(NextUnitsFn next_units);
+
+  // Gives other jobs a turn: children that were created, parents of jobs that ended. Set before
+  // use.
+  void SetPost(std::function<void(const std::string& job)> post);
+
   absl::Status Advance(const std::string& job);
   // Advance for the common case: it looks only at the curves that this unit belongs to.
   absl::Status UnitStored(const std::string& job, store::Stage stage, int64_t unit);
@@ -106,6 +113,11 @@ class JobFlow {
   absl::StatusOr<std::vector<store::ReusedUnit>> FindReused(const v1::Job& job,
                                                             const store::StageRecord& stage,
                                                             const v1::Manifest& manifest);
+  // Of a job that is made of others: creates them, and ends it when they have ended.
+  absl::StatusOr<bool> StepChildren(const v1::Job& job, const std::vector<v1::Job>& children);
+  // Adds the units that its last stage needs next, or ends the job.
+  absl::StatusOr<bool> Grow(const v1::Job& job, const Planner& planner,
+                            const std::vector<store::StageRecord>& stages);
   absl::StatusOr<bool> Succeed(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   // Fails the job with `error`, unless repeating may help: then that is returned.
   absl::StatusOr<bool> Fail(const v1::Job& job, const absl::Status& error);
@@ -117,6 +129,8 @@ class JobFlow {
   const JobCatalog& catalog_;
   const ThresholdsFn thresholds_;
   const JobFlowOptions options_;
+  NextUnitsFn next_units_;
+  std::function<void(const std::string&)> post_;
   CurveEvents curves_;
   std::function<void(const std::string&)> listener_;
   ReuseFn reuse_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
 #include "common/catalog/scores.h"
 #include "headcount/v1/job.pb.h"
 #include "headcount/v1/storage.pb.h"
@@ -28,13 +29,19 @@ using ThresholdsFn = std::function<absl::StatusOr<std::vector<std::vector<double
     const std::string& job, std::span<const catalog::Score* const> scores,
     std::span<const double> fractions, std::span<const uint8_t> layers)>;
 
+// What to run next in a stage that grows as its results come in, given what is stored of it; empty:
+// nothing more. server/results implements it.
+using NextUnitsFn = std::function<absl::StatusOr<std::vector<v1::UnitRange>>(
+    const v1::Job& job, const v1::StagePlan& plan)>;
+
 struct PlanInput {
   const v1::Job& job;
   const v1::Manifest& manifest;
-  int model_layers = 0;
+  const catalog::ModelConfig& model;
   int samples_per_unit = 32;
   int rules_per_unit = 4;
   const ThresholdsFn& thresholds;
+  const NextUnitsFn& next_units;
 };
 
 class Planner {
@@ -46,15 +53,33 @@ class Planner {
   virtual std::span<const store::Stage> stages() const = 0;
   // The plan of one of them.
   virtual absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const = 0;
+  // The jobs that a job of this kind is made of, of which only the spec is set; it has no stages
+  // then and ends when they do. Empty for most kinds.
+  virtual std::vector<v1::Job> Children(const v1::Job& job) const { return {}; }
+  // Units to add to the last stage now that all of it is stored; `plan` is its plan. Empty, as it
+  // always is for most kinds: the job is done.
+  virtual absl::StatusOr<std::vector<v1::UnitRange>> MoreUnits(const v1::Job& job,
+                                                               const v1::StagePlan& plan,
+                                                               const NextUnitsFn& next) const {
+    return std::vector<v1::UnitRange>();
+  }
 };
 
 // The planner of a job's kind. UNIMPLEMENTED naming the kind when it is not served,
 // INVALID_ARGUMENT when the job has no spec.
 absl::StatusOr<const Planner*> FindPlanner(const v1::Job& job);
 
+// The rules of a sweep: one for each score and fraction, in that order, with thresholds from the
+// job's own stored scores. Kinds that take their shares as a sweep does have them made here.
+absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
+                                                         const v1::SweepSpec& spec);
+
 // The planners of the list in planners.cc, one a file.
 const Planner& ScorePlanner();
 const Planner& AblatePlanner();
 const Planner& SweepPlanner();
+const Planner& FrontierPlanner();
+const Planner& KnockoutPlanner();
+const Planner& ComparePlanner();
 
 }  // namespace headcount::plan

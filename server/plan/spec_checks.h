@@ -43,6 +43,10 @@ absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
 // Finite and in [0, 1].
 absl::Status CheckShare(double share, const std::string& path);
 
+// A score job that is named: exists, keeps scores, is of `model`, has succeeded.
+absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path,
+                                const std::string& model, const ValidationContext& context);
+
 // All rules of an ablate job, each score job looked up once.
 absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
                         const ValidationContext& context);

@@ -26,10 +26,12 @@ std::vector<double> Fractions(const v1::SweepSpec& spec) {
   return fractions;
 }
 
-absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
-  const v1::SweepSpec& spec = input.job.sweep();
+}  // namespace
+
+absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
+                                                         const v1::SweepSpec& spec) {
   const std::vector<double> fractions = Fractions(spec);
-  const std::vector<uint8_t> layers = LayerFlags(spec.layers(), input.model_layers);
+  const std::vector<uint8_t> layers = LayerFlags(spec.layers(), input.model.layers);
   std::vector<const catalog::Score*> scores;
   std::vector<const catalog::Score*> measured;
   for (const std::string& name : spec.scores()) {
@@ -60,6 +62,8 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
   return rules;
 }
 
+namespace {
+
 class Sweep final : public Planner {
  public:
   v1::Job::SpecCase kind() const override { return v1::Job::kSweep; }
@@ -72,7 +76,7 @@ class Sweep final : public Planner {
   absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const override {
     std::vector<v1::ResolvedRule> rules;
     if (stage == store::Stage::kAblate) {
-      HC_ASSIGN_OR_RETURN(rules, Rules(input));
+      HC_ASSIGN_OR_RETURN(rules, SweepRules(input, input.job.sweep()));
     }
     return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
   }

@@ -56,28 +56,42 @@ absl::Status CheckAblateJob(const v1::AblateSpec& spec, const ValidationContext&
   return CheckRules(spec, model, context);
 }
 
-// Returns how many fractions are run: those above 0.
-absl::StatusOr<int> CheckFractions(const v1::SweepSpec& spec) {
+// Ascending fractions that may start with 0, of which those above 0 are run: how many, `defaults`
+// where none is named.
+absl::StatusOr<int> CheckFractions(const google::protobuf::RepeatedField<double>& fractions,
+                                   const std::string& field) {
   constexpr int kDefaultFractions = 6;
-  if (spec.fractions().empty()) return kDefaultFractions;
-  if (spec.fractions_size() > kMaxFractions) {
-    return InvalidField("sweep.fractions", std::to_string(spec.fractions_size()),
+  if (fractions.empty()) return kDefaultFractions;
+  if (fractions.size() > kMaxFractions) {
+    return InvalidField(field, std::to_string(fractions.size()),
                         absl::StrCat("must be at most ", kMaxFractions));
   }
   int run = 0;
-  for (int i = 0; i < spec.fractions_size(); ++i) {
-    const std::string path = absl::StrCat("sweep.fractions[", i, "]");
-    HC_RETURN_IF_ERROR(CheckShare(spec.fractions(i), path));
-    if (i > 0 && spec.fractions(i) <= spec.fractions(i - 1)) {
-      return InvalidField(path, absl::StrCat(spec.fractions(i)),
-                          absl::StrCat("must be above the one before it, ", spec.fractions(i - 1)));
+  for (int i = 0; i < fractions.size(); ++i) {
+    const std::string path = absl::StrCat(field, "[", i, "]");
+    HC_RETURN_IF_ERROR(CheckShare(fractions[i], path));
+    if (i > 0 && fractions[i] <= fractions[i - 1]) {
+      return InvalidField(path, absl::StrCat(fractions[i]),
+                          absl::StrCat("must be above the one before it, ", fractions[i - 1]));
     }
-    if (spec.fractions(i) > 0) ++run;
+    if (fractions[i] > 0) ++run;
   }
-  if (run == 0) {
-    return InvalidField("sweep.fractions", "0", "must hold at least one fraction above 0");
-  }
+  if (run == 0) return InvalidField(field, "0", "must hold at least one fraction above 0");
   return run;
+}
+
+absl::Status CheckScores(const google::protobuf::RepeatedPtrField<std::string>& scores,
+                         const std::string& field) {
+  if (scores.empty()) return InvalidField(field, "", "must name at least one score");
+  std::set<const catalog::Score*> seen;
+  for (int i = 0; i < scores.size(); ++i) {
+    const std::string path = absl::StrCat(field, "[", i, "]");
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(scores[i], path));
+    if (!seen.insert(score).second) {
+      return InvalidField(path, scores[i], "names a score that is in the list already");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& context) {
@@ -90,18 +104,8 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   HC_RETURN_IF_ERROR(CheckDecideOn(spec.decide_on(), "sweep.decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "sweep.tokens"));
 
-  if (spec.scores().empty()) {
-    return InvalidField("sweep.scores", "", "must name at least one score");
-  }
-  std::set<const catalog::Score*> seen;
-  for (int i = 0; i < spec.scores_size(); ++i) {
-    const std::string path = absl::StrCat("sweep.scores[", i, "]");
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(spec.scores(i), path));
-    if (!seen.insert(score).second) {
-      return InvalidField(path, spec.scores(i), "names a score that is in the list already");
-    }
-  }
-  HC_ASSIGN_OR_RETURN(const int fractions, CheckFractions(spec));
+  HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "sweep.scores"));
+  HC_ASSIGN_OR_RETURN(const int fractions, CheckFractions(spec.fractions(), "sweep.fractions"));
   if (const int rules = fractions * spec.scores_size(); rules > context.limits.max_rules) {
     return InvalidField(
         "sweep.fractions", absl::StrCat(rules, " rules"),
@@ -110,6 +114,101 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "sweep.workload", /*answers=*/true, context));
   return CheckLayers(spec.layers(), "sweep.layers", model);
+}
+
+absl::Status CheckFrontierJob(const v1::FrontierSpec& spec, const ValidationContext& context) {
+  HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "frontier.scores"));
+  HC_ASSIGN_OR_RETURN(const int fractions, CheckFractions(spec.fractions(), "frontier.fractions"));
+  if (!spec.fractions().empty() && spec.fractions(0) == 0) {
+    return InvalidField("frontier.fractions[0]", "0",
+                        "must be above 0: the baseline needs no certificate");
+  }
+  if (const int rules = fractions * spec.scores_size(); rules > context.limits.max_rules) {
+    return InvalidField(
+        "frontier.fractions", absl::StrCat(rules, " rules"),
+        absl::StrCat("scores x fractions must be at most ", context.limits.max_rules, " rules"));
+  }
+  if (spec.margin() != 0 && !(spec.margin() > 0 && spec.margin() < 1)) {
+    return InvalidField("frontier.margin", absl::StrCat(spec.margin()),
+                        "must be above 0 and below 1, as a share of the documents");
+  }
+  if (spec.alpha() != 0 && !(spec.alpha() > 0 && spec.alpha() <= .5)) {
+    return InvalidField("frontier.alpha", absl::StrCat(spec.alpha()),
+                        "must be above 0 and at most .5");
+  }
+  if (!v1::FrontierSpec::Order_IsValid(spec.order())) {
+    return InvalidField("frontier.order", absl::StrCat(static_cast<int>(spec.order())),
+                        "must be ASCENDING or ANY");
+  }
+  if (!v1::FrontierSpec::Claim_IsValid(spec.claim())) {
+    return InvalidField("frontier.claim", absl::StrCat(static_cast<int>(spec.claim())),
+                        "must be DOCUMENTS or POPULATION");
+  }
+  HC_ASSIGN_OR_RETURN(const ModelShape model, CheckWorkload(spec.workload(), "frontier.workload",
+                                                            /*answers=*/true, context));
+  return CheckLayers(spec.layers(), "frontier.layers", model);
+}
+
+absl::Status CheckKnockoutJob(const v1::KnockoutSpec& spec, const ValidationContext& context) {
+  HC_ASSIGN_OR_RETURN(const ModelShape model, CheckWorkload(spec.workload(), "knockout.workload",
+                                                            /*answers=*/true, context));
+  HC_RETURN_IF_ERROR(CheckLayers(spec.layers(), "knockout.layers", model));
+  const v1::LayerSelection& layers = spec.layers();
+  const int chosen =
+      layers.include_size() > 0 ? layers.include_size() : model.layers - layers.exclude_size();
+  if (const int rules = chosen * model.heads; rules > context.limits.max_rules) {
+    return InvalidField("knockout.layers", absl::StrCat(rules, " heads"),
+                        absl::StrCat("a job runs at most ", context.limits.max_rules,
+                                     " rules: choose fewer layers"));
+  }
+  if (spec.score_job().empty()) return absl::OkStatus();
+  return CheckNamedScoreJob(spec.score_job(), "knockout.score_job", spec.workload().model(),
+                            context);
+}
+
+absl::Status CheckCompareJob(const v1::CompareSpec& spec, const ValidationContext& context) {
+  constexpr int kMostSides = 16;
+  const int sides = 1 + spec.models_size() + spec.tasks_size();
+  if (sides < 2 || sides > kMostSides) {
+    return InvalidField("compare.models", absl::StrCat(sides, " sides"),
+                        absl::StrCat("with tasks it must make 2 to ", kMostSides,
+                                     " sides, the workload counted as the first"));
+  }
+  HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "compare.scores"));
+  for (int i = 0; i < spec.scores_size(); ++i) {
+    const std::string path = absl::StrCat("compare.scores[", i, "]");
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(spec.scores(i), path));
+    if (score->is_random()) {
+      return InvalidField(path, spec.scores(i), "is drawn, not measured: nothing to compare");
+    }
+  }
+  if (spec.fraction() != 0 && !(spec.fraction() > 0 && spec.fraction() < 1)) {
+    return InvalidField("compare.fraction", absl::StrCat(spec.fraction()),
+                        "must be above 0 and below 1");
+  }
+  HC_RETURN_IF_ERROR(
+      CheckWorkload(spec.workload(), "compare.workload", /*answers=*/false, context).status());
+  for (int i = 0; i < spec.models_size(); ++i) {
+    v1::Workload side = spec.workload();
+    side.set_model(spec.models(i));
+    const absl::Status status =
+        CheckWorkload(side, "compare.workload", /*answers=*/false, context).status();
+    if (!status.ok()) {
+      const std::string path = absl::StrCat("compare.models[", i, "]");
+      return WithField(Annotate(status, path), path);
+    }
+  }
+  for (int i = 0; i < spec.tasks_size(); ++i) {
+    v1::Workload side = spec.workload();
+    *side.mutable_task() = spec.tasks(i);
+    const absl::Status status =
+        CheckWorkload(side, "compare.workload", /*answers=*/false, context).status();
+    if (!status.ok()) {
+      const std::string path = absl::StrCat("compare.tasks[", i, "]");
+      return WithField(Annotate(status, path), path);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -131,17 +230,18 @@ absl::Status ValidateJob(const v1::Job& job, const ValidationContext& context) {
     case v1::Job::kSweep:
       return CheckSweepJob(job.sweep(), context);
     case v1::Job::kFrontier:
-      return UnimplementedField("frontier");
+      return CheckFrontierJob(job.frontier(), context);
     case v1::Job::kCompare:
-      return UnimplementedField("compare");
+      return CheckCompareJob(job.compare(), context);
     case v1::Job::kProbe:
       return UnimplementedField("probe");
     case v1::Job::kKnockout:
-      return UnimplementedField("knockout");
+      return CheckKnockoutJob(job.knockout(), context);
     case v1::Job::SPEC_NOT_SET:
       break;
   }
-  return InvalidField("spec", "", "one of score, ablate and sweep is required");
+  return InvalidField("spec", "",
+                      "one of score, ablate, sweep, frontier, compare and knockout is required");
 }
 
 }  // namespace headcount::plan

@@ -144,17 +144,15 @@ absl::StatusOr<plan::Reused> ResultReuse::Find(const v1::Job& job, const store::
   HC_ASSIGN_OR_RETURN(const std::string key, StageKeyOf(job, stage.stage, catalog_));
 
   std::vector<v1::UnitRange> ranges;
-  std::vector<std::string> samples;  // key of each sample block
+  std::map<std::pair<int64_t, int>, std::string> samples;  // first and number -> key of a block
   FoundUnits found;
   for (int64_t unit = 0; unit < stage.units; ++unit) {
     HC_ASSIGN_OR_RETURN(ranges.emplace_back(), plan::RangeOfUnit(stage.plan, unit));
-    // The first units are the blocks under the first rules.
-    if (static_cast<int>(samples.size()) < stage.plan.sample_blocks_size()) {
-      samples.push_back(SamplesKey(manifest, ranges.back()));
-    }
-    const std::string& block = samples[unit % stage.plan.sample_blocks_size()];
+    const v1::UnitRange& range = ranges.back();
+    std::string& block = samples[{range.first_sample(), range.samples()}];
+    if (block.empty()) block = SamplesKey(manifest, range);
     HC_ASSIGN_OR_RETURN(found.emplace_back(),
-                        jobs_.FindRows(RowKeys(key, block, stage.plan, ranges.back())));
+                        jobs_.FindRows(RowKeys(key, block, stage.plan, range)));
   }
 
   std::string kind = job.provenance().device_kind();

@@ -47,6 +47,20 @@ std::string Settings(const v1::Job& job) {
       spec.clear_layers();
       return Deterministic(spec);
     }
+    case v1::Job::kFrontier: {
+      v1::FrontierSpec spec = job.frontier();
+      for (int field = 1; field <= v1::FrontierSpec::kLayersFieldNumber; ++field) {
+        spec.GetReflection()->ClearField(&spec, spec.GetDescriptor()->FindFieldByNumber(field));
+      }
+      return Deterministic(spec);
+    }
+    case v1::Job::kKnockout: {
+      v1::KnockoutSpec spec = job.knockout();
+      spec.clear_workload();
+      spec.clear_layers();
+      spec.clear_score_job();
+      return Deterministic(spec);
+    }
     default:
       return job.uid();
   }

@@ -123,6 +123,11 @@ absl::Status AddIntervals(OutcomeReader& reader, const JobResults& results,
                                        "/", curves->margin_points());
   std::shared_ptr<const Bootstrap> known = cache == nullptr ? nullptr : cache->Intervals(uid, key);
   if (known == nullptr) {
+    if (curves->curves_size() > kMostCurves) {
+      return InvalidField("bootstrap_draws", absl::StrCat(request.bootstrap_draws()),
+                          absl::StrCat("the job has ", curves->curves_size(),
+                                       " curves; intervals are for at most ", kMostCurves));
+    }
     Members members = MembersOf(*curves);
     const auto documents = static_cast<int64_t>(baseline.documents.size());
     const auto rules = static_cast<int64_t>(members.column_of.size());

@@ -16,6 +16,7 @@
 namespace headcount::results {
 
 inline constexpr int kMostDraws = 10'000;
+inline constexpr int kMostCurves = 50;
 inline constexpr int64_t kMostCells = 20'000'000'000;
 
 absl::Status CheckDraws(const v1::GetCurvesRequest& request);

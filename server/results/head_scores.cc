@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
+#include "server/results/job_results.h"
 #include "server/results/quantiles.h"
 #include "server/results/score_reader.h"
 
@@ -69,6 +72,23 @@ void FillQuantiles(std::span<std::vector<float>> columns, size_t first, size_t a
   }
 }
 
+// 0/1 a sample of the manifest, of those of a subtask.
+absl::StatusOr<std::vector<uint8_t>> SamplesOf(store::ArtifactStore& artifacts,
+                                               const JobResults& results,
+                                               const std::string& subtask) {
+  HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
+                      ReadManifest(artifacts, results.manifest_digest));
+  std::vector<uint8_t> wanted;
+  bool any = false;
+  for (const v1::ManifestSample& sample : manifest->samples()) {
+    wanted.push_back(
+        manifest->documents(static_cast<int>(sample.document())).subtask() == subtask ? 1 : 0);
+    any = any || wanted.back() == 1;
+  }
+  if (any) return wanted;
+  return InvalidField("subtask", subtask, "is no subtask of the job's documents");
+}
+
 }  // namespace
 
 absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::ArtifactStore& artifacts,
@@ -87,6 +107,10 @@ absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::Artif
   HC_ASSIGN_OR_RETURN(ScoreReader reader,
                       ScoreReader::Open(jobs, artifacts, results, {&score->expression}));
 
+  std::vector<uint8_t> wanted;  // empty: every sample
+  if (!request.subtask().empty()) {
+    HC_ASSIGN_OR_RETURN(wanted, SamplesOf(artifacts, results, request.subtask()));
+  }
   const bool below = score->inactive == catalog::Inactive::kBelow;
   const auto heads = static_cast<size_t>(reader.layers()) * static_cast<size_t>(reader.heads());
   const auto block = static_cast<size_t>(std::clamp<int64_t>(
@@ -96,9 +120,12 @@ absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::Artif
   std::vector<std::vector<float>> columns(block);
   std::vector<double> quantile_values(quantiles.size() * heads, kNaN);
   int64_t non_finite = 0;
+  int64_t samples = 0;
   for (size_t first = 0; first < heads; first += block) {
     const size_t end = std::min(heads, first + block);
     HC_RETURN_IF_ERROR(reader.ForEachSample([&](const ScoreReader::Sample& sample) {
+      if (!wanted.empty() && wanted[static_cast<size_t>(sample.index)] == 0) return;
+      if (first == 0) ++samples;
       const std::vector<float>& scores = sample.scores[0];
       for (size_t h = first == 0 ? 0 : first; h < (first == 0 ? heads : end); ++h) {
         const float x = scores[h];
@@ -124,7 +151,7 @@ absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::Artif
   answer.set_unit(score->unit);
   answer.set_layers(reader.layers());
   answer.set_heads(reader.heads());
-  answer.set_samples(reader.stored_samples());
+  answer.set_samples(samples);
   answer.set_non_finite(non_finite);
   answer.set_complete(reader.complete());
   answer.set_inactive_side(below ? "<" : ">");

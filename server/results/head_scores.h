@@ -5,8 +5,8 @@
 //
 // Values that are not finite, and samples whose run was not, are left out and counted. A head
 // without any value has NaN everywhere. Thread-safe. Errors: those of score_reader.h;
-// INVALID_ARGUMENT for an unknown score, `random` (which is not measured), quantiles outside [0, 1]
-// or more than 100 of them, a threshold that is not finite.
+// INVALID_ARGUMENT for an unknown score or subtask, `random` (which is not measured), quantiles
+// outside [0, 1] or more than 100 of them, a threshold that is not finite.
 
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 
 namespace headcount::results {
 namespace {
@@ -25,7 +26,10 @@ bool JobResults::complete() const {
     case v1::Job::kScore:
       return Complete(score);
     case v1::Job::kAblate:
+    case v1::Job::kKnockout:
       return Complete(ablate);
+    case v1::Job::kFrontier:
+      return job.state() == v1::Job::SUCCEEDED;
     default:
       return Complete(score) && Complete(ablate);
   }
@@ -46,16 +50,23 @@ absl::StatusOr<JobResults> OpenResults(store::JobStore& jobs, const std::string&
 }
 
 absl::StatusOr<store::StageRecord> ScoreStage(const JobResults& results) {
-  if (results.job.spec_case() == v1::Job::kAblate) {
+  if (results.job.has_ablate() || results.job.has_knockout()) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          results.job.name(),
-                          " is an ablate job and stores no scores; ask a score job or sweep")),
+                          results.job.name(), " is of kind ", format::JobKind(results.job),
+                          " and stores no scores; ask a score job or sweep")),
                       "NO_SCORES");
   }
   if (!results.score.has_value() || results.score->done_units == 0) {
     return ResultsNotReady(results.job.name(), "scores");
   }
   return *results.score;
+}
+
+absl::Status WrongKind(const v1::Job& job, std::string_view kind) {
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(job.name(), " is a ", format::JobKind(job),
+                                                 " job, not a ", std::string(kind))),
+      "WRONG_KIND");
 }
 
 absl::Status ResultsNotReady(const std::string& job, std::string_view what) {

@@ -28,7 +28,8 @@ struct JobResults {
   std::optional<store::StageRecord> ablate;
   std::string manifest_digest;  // empty before the first stage is planned
 
-  // Every unit of the stages that this kind of job has is stored.
+  // Every unit of the stages that this kind of job has is stored. Of a frontier, whose stage grows
+  // until there is an answer: the job has ended.
   bool complete() const;
 };
 
@@ -37,6 +38,9 @@ absl::StatusOr<JobResults> OpenResults(store::JobStore& jobs, const std::string&
 // The job's score stage; NO_SCORES for a kind that has none, RESULTS_NOT_READY before its first
 // unit is stored.
 absl::StatusOr<store::StageRecord> ScoreStage(const JobResults& results);
+
+// The job has no such results because it is not of kind `kind`.
+absl::Status WrongKind(const v1::Job& job, std::string_view kind);
 
 absl::Status ResultsNotReady(const std::string& job, std::string_view what);
 

@@ -2,8 +2,12 @@
 
 #include "server/results/result_reader.h"
 
+#include "server/results/compare.h"
 #include "server/results/curves.h"
+#include "server/results/frontier.h"
 #include "server/results/head_scores.h"
+#include "server/results/inactivity.h"
+#include "server/results/knockout.h"
 #include "server/results/thresholds.h"
 
 namespace headcount::results {
@@ -20,6 +24,31 @@ absl::StatusOr<v1::QueryThresholdsResponse> ResultReader::QueryThresholds(
 
 absl::StatusOr<v1::Curves> ResultReader::GetCurves(const v1::GetCurvesRequest& request) const {
   return results::GetCurves(jobs_, artifacts_, request, &curve_cache_);
+}
+
+absl::StatusOr<v1::Frontier> ResultReader::GetFrontier(
+    const v1::GetFrontierRequest& request) const {
+  return results::GetFrontier(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Knockout> ResultReader::GetKnockout(
+    const v1::GetKnockoutRequest& request) const {
+  return results::GetKnockout(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Inactivity> ResultReader::GetInactivity(
+    const v1::GetInactivityRequest& request) const {
+  return results::GetInactivity(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Comparisons> ResultReader::GetComparison(
+    const v1::GetComparisonRequest& request) const {
+  return results::GetComparison(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Comparison> ResultReader::CompareScores(
+    const v1::CompareScoresRequest& request) const {
+  return results::CompareScores(jobs_, artifacts_, request);
 }
 
 absl::StatusOr<std::unique_ptr<SampleStream>> ResultReader::ListSamples(

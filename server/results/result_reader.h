@@ -30,6 +30,12 @@ class ResultReader {
   absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
       const v1::QueryThresholdsRequest& request) const;
   absl::StatusOr<v1::Curves> GetCurves(const v1::GetCurvesRequest& request) const;
+  absl::StatusOr<v1::Frontier> GetFrontier(const v1::GetFrontierRequest& request) const;
+  // kv_heads is 0 in these two as well.
+  absl::StatusOr<v1::Knockout> GetKnockout(const v1::GetKnockoutRequest& request) const;
+  absl::StatusOr<v1::Inactivity> GetInactivity(const v1::GetInactivityRequest& request) const;
+  absl::StatusOr<v1::Comparisons> GetComparison(const v1::GetComparisonRequest& request) const;
+  absl::StatusOr<v1::Comparison> CompareScores(const v1::CompareScoresRequest& request) const;
   // Records are pulled from the stream one by one, by one thread at a time.
   absl::StatusOr<std::unique_ptr<SampleStream>> ListSamples(
       const v1::ListSamplesRequest& request) const;

@@ -75,6 +75,11 @@ int64_t OutcomeReader::rule_blocks() const {
   return (results_.ablate->plan.rules_size() + per_unit - 1) / per_unit;
 }
 
+bool OutcomeReader::HoldsUnit(int64_t unit, int first_rule) const {
+  const v1::StagePlan& plan = results_.ablate->plan;
+  return unit < plan.units_size() && plan.units(static_cast<int>(unit)).first_rule() == first_rule;
+}
+
 absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::RuleBlock(int64_t block) {
   HC_ASSIGN_OR_RETURN(std::vector<RuleOutcomes> outcomes, ReadBlock(block));
   if (!outcomes.empty() && outcomes.front().shown_rule == kBaselineRule) {
@@ -90,12 +95,14 @@ absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::ReadBlock(int64_t block
   const int rules = std::min(plan.rules_per_unit(), plan.rules_size() - first_rule);
   std::vector<RuleOutcomes> outcomes;
   for (int r = 0; r < rules; ++r) outcomes.push_back(Empty(ShownRule(plan, first_rule + r)));
+  const bool listed = !plan.units().empty();
   const int64_t sample_blocks = plan.sample_blocks_size();
-  ChunkCursor cursor(jobs_, job, store::Stage::kAblate, block * sample_blocks,
-                     (block + 1) * sample_blocks);
+  ChunkCursor cursor(jobs_, job, store::Stage::kAblate, listed ? 0 : block * sample_blocks,
+                     listed ? plan.units_size() : (block + 1) * sample_blocks);
   while (true) {
     HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor.Next());
     if (!record) break;
+    if (listed && !HoldsUnit(record->unit, first_rule)) continue;
     v1::AblateChunk chunk;
     HC_RETURN_IF_ERROR(
         ReadChunk(artifacts_, job, *record, format::FrameKind::kAblateChunk, &chunk));

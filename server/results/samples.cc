@@ -111,8 +111,13 @@ absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int sho
   if (stage_rule < 0) return std::nullopt;  // a job without a baseline of its own
   Place place;
   place.shown_rule = shown_rule;
-  place.first_unit = int64_t{stage_rule / plan.rules_per_unit()} * plan.sample_blocks_size();
-  place.rule_in_unit = stage_rule % plan.rules_per_unit();
+  place.listed = !plan.units().empty();
+  if (place.listed) {
+    place.units = ListedUnits(stage_rule);
+  } else {
+    place.first_unit = int64_t{stage_rule / plan.rules_per_unit()} * plan.sample_blocks_size();
+    place.rule_in_unit = stage_rule % plan.rules_per_unit();
+  }
   place.label = shown_rule == kBaselineRule ? kBaselineLabel : plan.rules(stage_rule).label();
   return place;
 }
@@ -120,23 +125,53 @@ absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int sho
 absl::StatusOr<std::optional<v1::SampleRecord>> SampleStream::Next() {
   while (records_.empty()) {
     if (place_ == places_.size()) return std::nullopt;
-    const Place& place = places_[place_];
-    if (!cursor_) {
-      const auto [first, end] = BlocksOf(PlanOf(results_, place.stage), first_sample_, end_sample_);
-      cursor_.emplace(jobs_, results_.job.name(), place.stage, place.first_unit + first,
-                      place.first_unit + end);
-    }
-    HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor_->Next());
+    HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, NextUnit(places_[place_]));
     if (record) {
       HC_RETURN_IF_ERROR(ReadUnit(*record));
     } else {
       cursor_.reset();
+      listed_ = 0;
       ++place_;
     }
   }
   v1::SampleRecord next = std::move(records_.front());
   records_.pop_front();
   return next;
+}
+
+std::vector<int64_t> SampleStream::ListedUnits(int stage_rule) const {
+  std::vector<std::pair<int64_t, int64_t>> units;  // first sample, unit
+  const v1::StagePlan& plan = results_.ablate->plan;
+  for (int64_t u = 0; u < plan.units_size(); ++u) {
+    const v1::UnitRange& unit = plan.units(static_cast<int>(u));
+    if (unit.first_rule() != stage_rule || unit.first_sample() >= end_sample_ ||
+        unit.first_sample() + unit.samples() <= first_sample_) {
+      continue;
+    }
+    units.emplace_back(unit.first_sample(), u);
+  }
+  std::sort(units.begin(), units.end());
+  std::vector<int64_t> ordered;
+  for (const auto& [first, unit] : units) ordered.push_back(unit);
+  return ordered;
+}
+
+absl::StatusOr<std::optional<store::ChunkRecord>> SampleStream::NextUnit(const Place& place) {
+  if (!place.listed) {
+    if (!cursor_) {
+      const auto [first, end] = BlocksOf(PlanOf(results_, place.stage), first_sample_, end_sample_);
+      cursor_.emplace(jobs_, results_.job.name(), place.stage, place.first_unit + first,
+                      place.first_unit + end);
+    }
+    return cursor_->Next();
+  }
+  while (listed_ < place.units.size()) {
+    const int64_t unit = place.units[listed_++];
+    HC_ASSIGN_OR_RETURN(std::vector<store::ChunkRecord> found,
+                        jobs_.ListChunks(results_.job.name(), place.stage, unit, 1));
+    if (!found.empty() && found.front().unit == unit) return std::move(found.front());
+  }
+  return std::nullopt;
 }
 
 absl::Status SampleStream::ReadUnit(const store::ChunkRecord& record) {

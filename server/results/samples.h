@@ -40,12 +40,19 @@ class SampleStream {
     int64_t first_unit = 0;
     int rule_in_unit = 0;
     std::string label;
+    // Where the plan lists its units: those of the rule that touch the asked samples, by sample.
+    bool listed = false;
+    std::vector<int64_t> units;
   };
 
   SampleStream(store::JobStore& jobs, store::ArtifactStore& artifacts)
       : jobs_(jobs), artifacts_(artifacts) {}
 
   absl::StatusOr<std::optional<Place>> PlaceOf(int shown_rule) const;
+  // The units of a rule in a plan that lists them.
+  std::vector<int64_t> ListedUnits(int stage_rule) const;
+  // The next stored unit of the place, or nothing after its last.
+  absl::StatusOr<std::optional<store::ChunkRecord>> NextUnit(const Place& place);
   absl::Status AddPlaces(const v1::ListSamplesRequest& request);
   absl::Status ReadUnit(const store::ChunkRecord& record);
   template <typename Chunk>
@@ -60,6 +67,7 @@ class SampleStream {
   int64_t first_sample_ = 0;
   int64_t end_sample_ = 0;
   std::optional<ChunkCursor> cursor_;     // over the units of places_[place_]
+  size_t listed_ = 0;                     // the next of its listed units
   std::deque<v1::SampleRecord> records_;  // of the chunk read last
 };
 

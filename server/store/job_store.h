@@ -225,6 +225,10 @@ class JobStore {
   virtual absl::Status AddStage(const StageRecord& stage,
                                 const std::vector<ReusedUnit>& reused) = 0;
   absl::Status AddStage(const StageRecord& stage) { return AddStage(stage, {}); }
+  // Adds units at the end of a stage: `units`, `rows` and `plan` are those of the longer stage, in
+  // which the units that there were mean the same. FAILED_PRECONDITION (JOB_STATE) as AddStage;
+  // ABORTED (STAGE_CHANGED) unless the stage has fewer units now. Writes stage_planned.
+  virtual absl::Status ExtendStage(const StageRecord& stage) = 0;
   virtual absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) = 0;
   virtual absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) = 0;
 

@@ -70,6 +70,9 @@ class SqliteStore final : public JobStore {
   absl::Status AddStage(const StageRecord& stage, const std::vector<ReusedUnit>& reused) override {
     return Write([&](Session& s) { return sqlite::AddStage(s, stage, reused); });
   }
+  absl::Status ExtendStage(const StageRecord& stage) override {
+    return Write([&](Session& s) { return sqlite::ExtendStage(s, stage); });
+  }
   absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) override {
     HC_ASSIGN_OR_RETURN(std::vector<StageRecord> found,
                         Read([&](Session& s) { return sqlite::ReadStages(s, job, stage); }));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 #include "google/protobuf/util/time_util.h"
 #include "server/store/sqlite_session.h"
 
@@ -32,19 +33,6 @@ absl::Status CheckEtag(const JobRow& job, const std::string& etag) {
       absl::AbortedError(absl::StrCat(job.name, " has changed: its etag is ", Etag(job.revision),
                                       ", not ", absl::string_view(etag).substr(0, 64))),
       "ETAG_MISMATCH");
-}
-
-std::string ModelOf(const v1::Job& job) {
-  switch (job.spec_case()) {
-    case v1::Job::kScore:
-      return job.score().workload().model();
-    case v1::Job::kAblate:
-      return job.ablate().workload().model();
-    case v1::Job::kSweep:
-      return job.sweep().workload().model();
-    default:
-      return "";
-  }
 }
 
 // "projects/<project>/jobs/<job>" -> "<project>".
@@ -196,8 +184,8 @@ absl::StatusOr<CreatedJob> CreateJob(Session& session, const NewJob& job, int64_
       " expire_time, error, provenance)"
       " VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', 1, 0, 0, ?, 0, 0, ?, ?, x'', x'')",
       job.job.name(), ProjectOf(job.job.name()), job.job.uid(), job.job.owner(), job.job.parent(),
-      ModelOf(job.job), job.job.priority(), static_cast<int>(v1::Job::QUEUED), session.wall,
-      session.wall, expire));
+      format::WorkloadOf(job.job).model(), job.job.priority(), static_cast<int>(v1::Job::QUEUED),
+      session.wall, session.wall, expire));
   JobRow row{.id = session.db.LastRowId(),
              .name = job.job.name(),
              .state = v1::Job::QUEUED,

@@ -76,6 +76,7 @@ absl::StatusOr<std::vector<std::string>> OpenJobs(Session& session);
 // --- stages, units and chunks (sqlite_stages.cc) ---
 absl::Status AddStage(Session& session, const StageRecord& stage,
                       const std::vector<ReusedUnit>& reused);
+absl::Status ExtendStage(Session& session, const StageRecord& stage);
 // Without `stage`: all of the job's, in order.
 absl::StatusOr<std::vector<StageRecord>> ReadStages(Session& session, const std::string& job,
                                                     std::optional<Stage> stage);

@@ -25,6 +25,45 @@ v1::JobEvent PlannedEvent(const StageRecord& stage, int64_t reused) {
   return event;
 }
 
+absl::Status CheckRunnable(const JobRow& job) {
+  if (IsRunnable(job.state)) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(job.name, " is ", v1::Job::State_Name(job.state),
+                                                 ": it gets no further work")),
+      "JOB_STATE");
+}
+
+absl::Status InsertFree(Session& session, int64_t job_id, Stage stage, UnitInterval units) {
+  if (units.count <= 0) return absl::OkStatus();
+  return session.db.Run(
+      "INSERT INTO free_units (job_id, stage, first_unit, unit_count) VALUES (?, ?, ?, ?)", job_id,
+      static_cast<int>(stage), units.first, units.count);
+}
+
+absl::Status EraseFree(Session& session, int64_t job_id, Stage stage, int64_t first_unit) {
+  return session.db.Run("DELETE FROM free_units WHERE job_id = ? AND stage = ? AND first_unit = ?",
+                        job_id, static_cast<int>(stage), first_unit);
+}
+
+// Frees `units`, none of which is free, and joins them with what they touch.
+absl::Status Free(Session& session, int64_t job_id, Stage stage, UnitInterval units) {
+  auto neighbours = session.db.Query(
+      "SELECT first_unit, unit_count FROM free_units WHERE job_id = ? AND stage = ?"
+      " AND (first_unit + unit_count = ? OR first_unit = ?)",
+      job_id, static_cast<int>(stage), units.first, units.first + units.count);
+  std::vector<UnitInterval> touching;
+  while (true) {
+    HC_ASSIGN_OR_RETURN(const bool row, neighbours->Step());
+    if (!row) break;
+    touching.push_back({neighbours->Int(0), neighbours->Int(1)});
+  }
+  for (const UnitInterval& other : touching) {
+    HC_RETURN_IF_ERROR(EraseFree(session, job_id, stage, other.first));
+    units = {std::min(units.first, other.first), units.count + other.count};
+  }
+  return InsertFree(session, job_id, stage, units);
+}
+
 absl::StatusOr<std::vector<std::string>> Texts(std::unique_ptr<Statement> rows) {
   std::vector<std::string> texts;
   while (true) {
@@ -48,12 +87,7 @@ absl::Status AddStage(Session& session, const StageRecord& stage,
         absl::AlreadyExistsError(absl::StrCat(job.name, " has its stage ", Quoted(stage.stage))),
         "STAGE_EXISTS");
   }
-  if (!IsRunnable(job.state)) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(job.name, " is ", v1::Job::State_Name(job.state),
-                                                   ": it gets no further stage")),
-        "JOB_STATE");
-  }
+  HC_RETURN_IF_ERROR(CheckRunnable(job));
   if (stage.units < 1)
     return InvalidField("units", absl::StrCat(stage.units), "a stage has at least one unit");
   HC_RETURN_IF_ERROR(session.db.Run(
@@ -70,6 +104,28 @@ absl::Status AddStage(Session& session, const StageRecord& stage,
     HC_RETURN_IF_ERROR(StoreReused(session, job.id, stage.stage, unit));
   return WriteEvent(session, job, PlannedEvent(stage, static_cast<int64_t>(reused.size())))
       .status();
+}
+
+absl::Status ExtendStage(Session& session, const StageRecord& stage) {
+  HC_ASSIGN_OR_RETURN(JobRow job, FindJob(session, stage.job));
+  HC_ASSIGN_OR_RETURN(const std::vector<StageRecord> there,
+                      ReadStages(session, stage.job, stage.stage));
+  HC_RETURN_IF_ERROR(CheckRunnable(job));
+  const int64_t units = there.front().units;
+  if (stage.units <= units) {
+    return WithReason(absl::AbortedError(absl::StrCat(job.name, " has ", units, " units of stage ",
+                                                      Quoted(stage.stage), " already")),
+                      "STAGE_CHANGED");
+  }
+  const int number = static_cast<int>(stage.stage);
+  HC_RETURN_IF_ERROR(
+      session.db.Run("UPDATE stages SET units = ?, total_rows = ? WHERE job_id = ? AND stage = ?",
+                     stage.units, stage.rows, job.id, number));
+  HC_RETURN_IF_ERROR(
+      session.db.Run("UPDATE stage_plans SET plan = ? WHERE job_id = ? AND stage = ?",
+                     Blob{stage.plan.SerializeAsString()}, job.id, number));
+  HC_RETURN_IF_ERROR(Free(session, job.id, stage.stage, {units, stage.units - units}));
+  return WriteEvent(session, job, PlannedEvent(stage, 0)).status();
 }
 
 absl::StatusOr<std::vector<StageRecord>> ReadStages(Session& session, const std::string& name,
@@ -159,41 +215,6 @@ absl::StatusOr<std::vector<UnitInterval>> FreeUnits(Session& session, int64_t jo
     intervals.push_back({rows->Int(0), rows->Int(1)});
   }
 }
-
-namespace {
-
-absl::Status InsertFree(Session& session, int64_t job_id, Stage stage, UnitInterval units) {
-  if (units.count <= 0) return absl::OkStatus();
-  return session.db.Run(
-      "INSERT INTO free_units (job_id, stage, first_unit, unit_count) VALUES (?, ?, ?, ?)", job_id,
-      static_cast<int>(stage), units.first, units.count);
-}
-
-absl::Status EraseFree(Session& session, int64_t job_id, Stage stage, int64_t first_unit) {
-  return session.db.Run("DELETE FROM free_units WHERE job_id = ? AND stage = ? AND first_unit = ?",
-                        job_id, static_cast<int>(stage), first_unit);
-}
-
-// Frees `units`, none of which is free, and joins them with what they touch.
-absl::Status Free(Session& session, int64_t job_id, Stage stage, UnitInterval units) {
-  auto neighbours = session.db.Query(
-      "SELECT first_unit, unit_count FROM free_units WHERE job_id = ? AND stage = ?"
-      " AND (first_unit + unit_count = ? OR first_unit = ?)",
-      job_id, static_cast<int>(stage), units.first, units.first + units.count);
-  std::vector<UnitInterval> touching;
-  while (true) {
-    HC_ASSIGN_OR_RETURN(const bool row, neighbours->Step());
-    if (!row) break;
-    touching.push_back({neighbours->Int(0), neighbours->Int(1)});
-  }
-  for (const UnitInterval& other : touching) {
-    HC_RETURN_IF_ERROR(EraseFree(session, job_id, stage, other.first));
-    units = {std::min(units.first, other.first), units.count + other.count};
-  }
-  return InsertFree(session, job_id, stage, units);
-}
-
-}  // namespace
 
 absl::StatusOr<bool> TakeUnits(Session& session, int64_t job_id, Stage stage, UnitInterval units) {
   auto around = session.db.Query(

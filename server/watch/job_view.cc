@@ -16,6 +16,7 @@ int64_t UnplannedRows(const v1::Job& job) {
   const v1::Progress& progress = job.progress();
   const bool preparing = progress.stage().empty() || progress.stage() == "prepare";
   if (preparing) return -1;
+  if (job.spec_case() == v1::Job::kFrontier) return -1;  // it ends when its answer is there
   if (job.spec_case() != v1::Job::kSweep || progress.stage() != "score") return 0;
   int64_t fractions = 0;
   for (const double fraction : job.sweep().fractions()) fractions += fraction > 0 ? 1 : 0;

@@ -61,6 +61,10 @@ absl::Status FaultyJobStore::AddStage(const StageRecord& stage,
                                       const std::vector<ReusedUnit>& reused) {
   return With([&] { return store_->AddStage(stage, reused); });
 }
+
+absl::Status FaultyJobStore::ExtendStage(const StageRecord& stage) {
+  return With([&] { return store_->ExtendStage(stage); });
+}
 absl::StatusOr<StageRecord> FaultyJobStore::GetStage(const std::string& job, Stage stage) {
   return With([&] { return store_->GetStage(job, stage); });
 }

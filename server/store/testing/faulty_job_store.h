@@ -38,6 +38,7 @@ class FaultyJobStore final : public JobStore {
   absl::Status DeleteJob(const std::string& name, const std::string& etag) override;
   absl::StatusOr<std::vector<std::string>> OpenJobs() override;
   absl::Status AddStage(const StageRecord& stage, const std::vector<ReusedUnit>& reused) override;
+  absl::Status ExtendStage(const StageRecord& stage) override;
   absl::StatusOr<StageRecord> GetStage(const std::string& job, Stage stage) override;
   absl::StatusOr<std::vector<StageRecord>> ListStages(const std::string& job) override;
   absl::StatusOr<Lease> LeaseTask(const Assignment& assignment, Clock::Duration term) override;

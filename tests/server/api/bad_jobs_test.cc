@@ -114,7 +114,8 @@ TEST_F(BadJobsTest, EachIsRefusedWithItsFieldAndNothingIsStored) {
       {Sweep("scores: \"output_norm_ln\" cross_fit: 5"), kUnimplemented, "cross_fit"},
       {"job { probe { workload { model: \"tiny\" task { task: \"pairs\" } } } }", kUnimplemented,
        "probe"},
-      {"job { frontier { workload { model: \"tiny\" } } }", kUnimplemented, "frontier"},
+      {"job { frontier { workload { model: \"tiny\" task { task: \"pairs\" } } } }",
+       StatusCode::kInvalidArgument, "scores"},
   };
   // Names that are no names, for a model, a task and a score job.
   for (const char* raw : {"../etc", "a/../b", "/etc/passwd", "..", " ..", "%2e%2e", "a\\000b",

@@ -61,6 +61,16 @@ class JobFlowTest : public testing::Test {
         },
         JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "1.2.3"});
     flow_->SetListener([this](const std::string&) { ++changes_; });
+    flow_->SetPost([this](const std::string& job) { posted_.push_back(job); });
+    flow_->SetNextUnits(
+        [this](const v1::Job& job,
+               const v1::StagePlan& plan) -> absl::StatusOr<std::vector<v1::UnitRange>> {
+          plans_asked_.push_back(plan);
+          if (looks_.empty()) return std::vector<v1::UnitRange>();
+          const std::vector<v1::UnitRange> look = looks_.front();
+          looks_.erase(looks_.begin());
+          return look;
+        });
   }
 
   std::string Create(const std::string& id, const std::string& spec) {
@@ -154,6 +164,18 @@ class JobFlowTest : public testing::Test {
   std::vector<std::string> asked_;
   std::vector<uint8_t> pooled_layers_;
   absl::Status thresholds_status_;
+  std::vector<std::vector<v1::UnitRange>> looks_;  // what a growing stage is to run, look by look
+  std::vector<v1::StagePlan> plans_asked_;
+  std::vector<std::string> posted_;  // jobs that want a turn
+
+  // As FlowRunner does, until nobody wants one.
+  void RunPosted() {
+    while (!posted_.empty()) {
+      const std::string job = posted_.front();
+      posted_.erase(posted_.begin());
+      EXPECT_TRUE(flow_->Advance(job).ok());
+    }
+  }
   std::function<void()> planning_;  // called whenever thresholds are asked for
   std::atomic<int> changes_ = 0;
 };
@@ -196,6 +218,141 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
   EXPECT_EQ(Get(job).provenance().first_token(), "The");
   EXPECT_EQ(Get(job).provenance().manifest_digest(),
             jobs_->GetStage(job, Stage::kScore)->manifest_digest);
+}
+
+v1::UnitRange Unit(int64_t first_sample, int rule) {
+  v1::UnitRange unit;
+  unit.set_first_sample(first_sample);
+  unit.set_samples(2);
+  unit.set_first_rule(rule);
+  unit.set_rules(1);
+  return unit;
+}
+
+TEST_F(JobFlowTest, AFrontierGrowsUntilNothingIsAskedFor) {
+  looks_ = {{Unit(4, 0), Unit(0, 0)}, {Unit(0, 1)}, {}};
+  const std::string job =
+      Create("a", absl::StrCat("frontier { ", kTask, " scores: 'HONOR' fractions: .1 fractions: .2",
+                               " seed: 3 }"));
+  Prepare(job, Pairs(6));
+  StoreAll(job, Stage::kScore);
+  v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 2);
+  EXPECT_EQ(plan.rules_per_unit(), 1);
+  EXPECT_EQ(plan.sample_blocks_size(), 6) << "a document a block, where there are few";
+  EXPECT_THAT(std::vector<int>(plan.block_order().begin(), plan.block_order().end()),
+              testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5));
+  ASSERT_EQ(plan.units_size(), 2);
+  EXPECT_EQ(jobs_->GetStage(job, Stage::kAblate)->units, 2);
+
+  const auto store = [&](int64_t unit, int rule) {
+    v1::UnitCounts counts;
+    counts.set_rows(2);
+    counts.add_rules()->set_rule(rule);
+    counts.mutable_rules(0)->set_documents(1);
+    counts.mutable_rules(0)->set_correct(1);
+    Store(job, Stage::kAblate, unit, "chunk", counts);
+    ASSERT_TRUE(flow_->UnitStored(job, Stage::kAblate, unit).ok());
+  };
+  store(0, 0);
+  store(1, 0);
+  plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.units_size(), 3);
+  EXPECT_EQ(plan.units(2).first_rule(), 1);
+  EXPECT_EQ(jobs_->GetStage(job, Stage::kAblate)->rows, 6);
+  EXPECT_NE(Get(job).state(), v1::Job::SUCCEEDED) << "not over yet";
+  EXPECT_EQ(Points(job).back().rule(), 0);
+  EXPECT_EQ(Points(job).back().documents(), 2);
+  EXPECT_FALSE(Points(job).back().final());
+  Restart();  // the next look is planned from what is stored
+  store(2, 1);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(plans_asked_.size(), 3u);
+  EXPECT_EQ(plans_asked_.back().units_size(), 3);
+}
+
+TEST_F(JobFlowTest, AKnockoutRunsEachHeadOfItsLayersAlone) {
+  const std::string job =
+      Create("a", absl::StrCat("knockout { ", kTask, " layers { include: 1 } }"));
+  Prepare(job, Pairs(6));
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kAblate));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 4) << "the baseline and three heads";
+  EXPECT_TRUE(plan.rules(0).none());
+  for (int head = 0; head < 3; ++head) {
+    const v1::ResolvedRule& rule = plan.rules(head + 1);
+    ASSERT_EQ(rule.fixed_heads().heads_size(), 1);
+    EXPECT_EQ(rule.fixed_heads().heads(0).layer(), 1);
+    EXPECT_EQ(rule.fixed_heads().heads(0).head(), head);
+    EXPECT_EQ(rule.label(), "knockout");
+  }
+  // 4 samples x 2 rules a unit elsewhere: many rules on few samples here.
+  EXPECT_EQ(plan.rules_per_unit(), 4);
+  EXPECT_EQ(plan.sample_blocks(0).samples(), 2);
+}
+
+TEST_F(JobFlowTest, ACompareJobIsMadeOfScoreJobs) {
+  const std::string job = Create("a", absl::StrCat("owner: 'ann' priority: 3 compare { ", kTask,
+                                                   " models: 'chatty' scores: 'entropy' }"));
+  EXPECT_THAT(posted_, ElementsAre(job + "-1", job + "-2"));
+  RunPosted();
+  EXPECT_TRUE(Stages(job).empty());
+  const v1::Job first = Get(job + "-1");
+  EXPECT_EQ(first.parent(), job);
+  EXPECT_EQ(first.owner(), "ann");
+  EXPECT_EQ(first.priority(), 3);
+  EXPECT_EQ(first.score().workload().model(), "tiny");
+  EXPECT_EQ(Get(job + "-2").score().workload().model(), "chatty");
+  EXPECT_EQ(Get(job + "-2").score().workload().task().task(), "pairs");
+  EXPECT_NE(first.uid(), Get(job + "-2").uid());
+
+  Prepare(job + "-1", Pairs(2));
+  StoreAll(job + "-1", Stage::kScore);
+  EXPECT_THAT(posted_, ElementsAre(job));
+  RunPosted();
+  EXPECT_EQ(Get(job).state(), v1::Job::QUEUED) << "one of two";
+  Restart();
+  Prepare(job + "-2", Pairs(2));
+  StoreAll(job + "-2", Stage::kScore);
+  RunPosted();
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+}
+
+TEST_F(JobFlowTest, AChildThatFailsFailsItsParentAndCancelsTheOthers) {
+  const std::string job =
+      Create("a", absl::StrCat("compare { ", kTask, " models: 'chatty' scores: 'entropy' }"));
+  RunPosted();
+  const absl::Status why = WithReason(absl::InternalError("it broke"), "POISON_TASK");
+  ASSERT_TRUE(jobs_
+                  ->UpdateState({.job = job + "-2",
+                                 .from = {v1::Job::QUEUED},
+                                 .to = v1::Job::FAILED,
+                                 .reason = "POISON_TASK",
+                                 .error = format::ToRpcStatus(why)})
+                  .ok());
+  ASSERT_TRUE(flow_->Advance(job + "-2").ok());
+  RunPosted();
+  EXPECT_EQ(Get(job).state(), v1::Job::FAILED);
+  EXPECT_EQ(Get(job).state_reason(), "CHILD_FAILED");
+  EXPECT_THAT(Get(job).error().message(), HasSubstr("it broke"));
+  EXPECT_EQ(Get(job + "-1").state(), v1::Job::CANCELLED);
+}
+
+TEST_F(JobFlowTest, CancellingAParentCancelsItsChildren) {
+  const std::string job =
+      Create("a", absl::StrCat("compare { ", kTask, " models: 'chatty' scores: 'entropy' }"));
+  RunPosted();
+  ASSERT_TRUE(jobs_
+                  ->UpdateState({.job = job,
+                                 .from = {v1::Job::QUEUED},
+                                 .to = v1::Job::CANCELLING,
+                                 .reason = "CANCELLED_BY_USER"})
+                  .ok());
+  ASSERT_TRUE(flow_->Advance(job).ok());
+  RunPosted();
+  for (const char* suffix : {"", "-1", "-2"}) {
+    EXPECT_EQ(Get(job + suffix).state(), v1::Job::CANCELLED) << suffix;
+  }
 }
 
 TEST_F(JobFlowTest, DefaultFractionsAreThePapersWithoutZero) {

@@ -52,6 +52,9 @@ std::string Random(const std::string& rest) {
 std::string Sweep(const std::string& rest) {
   return absl::StrCat("sweep { ", kTask, " ", rest, " }");
 }
+std::string Frontier(const std::string& rest) {
+  return absl::StrCat("frontier { ", kTask, " ", rest, " }");
+}
 std::string Entropy(const std::string& rest) { return Sweep("scores: 'entropy' " + rest); }
 
 std::string Repeat(const std::string& text, int times) {
@@ -132,10 +135,7 @@ TEST_F(ValidateTest, Jobs) {
       {"label value too long",
        "labels { key: 'a' value: '" + std::string(64, 'x') + "' } " + Task("task: 'pairs'"),
        kInvalid, "labels[a]"},
-      {"frontier", "frontier {}", kNotServed, "frontier"},
-      {"compare", "compare {}", kNotServed, "compare"},
       {"probe", "probe {}", kNotServed, "probe"},
-      {"knockout", "knockout {}", kNotServed, "knockout"},
       {"score", Task("task: 'pairs'"), kFine, ""},
   });
   v1::Job many = Parse(Task("task: 'pairs'"));
@@ -375,6 +375,75 @@ TEST_F(ValidateTest, Rules) {
        "ablate.rules[0].layers.include[1]"},
       {"no layer left", Random("layers { exclude: 0 exclude: 1 }"), kInvalid,
        "ablate.rules[0].layers.exclude"},
+  });
+}
+
+TEST_F(ValidateTest, Frontiers) {
+  Expect({
+      {"frontier", Frontier("scores: 'entropy' scores: 'random'"), kFine, ""},
+      {"all fields",
+       Frontier("scores: 'HONOR' margin: .02 alpha: .1 fractions: .5 order: ANY claim: POPULATION "
+                "seed: 1 random_seed: 2 layers { include: 1 }"),
+       kFine, ""},
+      {"no scores", Frontier(""), kInvalid, "frontier.scores"},
+      {"unknown score", Frontier("scores: 'x'"), kInvalid, "frontier.scores[0]"},
+      {"score twice", Frontier("scores: 'HONOR' scores: 'output_norm_ln'"), kInvalid,
+       "frontier.scores[1]"},
+      {"fraction 0", Frontier("scores: 'entropy' fractions: 0 fractions: .1"), kInvalid,
+       "frontier.fractions[0]"},
+      {"fractions descend", Frontier("scores: 'entropy' fractions: .2 fractions: .1"), kInvalid,
+       "frontier.fractions[1]"},
+      {"margin 1", Frontier("scores: 'entropy' margin: 1"), kInvalid, "frontier.margin"},
+      {"margin negative", Frontier("scores: 'entropy' margin: -.01"), kInvalid, "frontier.margin"},
+      {"margin NaN", Frontier("scores: 'entropy' margin: nan"), kInvalid, "frontier.margin"},
+      {"alpha", Frontier("scores: 'entropy' alpha: .6"), kInvalid, "frontier.alpha"},
+      {"layer", Frontier("scores: 'entropy' layers { include: 2 }"), StatusCode::kOutOfRange,
+       "frontier.layers.include[0]"},
+      {"no workload", "frontier { scores: 'entropy' }", kInvalid, "frontier.workload.model"},
+  });
+}
+
+TEST_F(ValidateTest, Knockouts) {
+  const auto knockout = [](const std::string& rest) {
+    return absl::StrCat("knockout { ", kTask, " ", rest, " }");
+  };
+  Expect({
+      {"knockout", knockout(""), kFine, ""},
+      {"one layer", knockout("layers { include: 1 }"), kFine, ""},
+      {"layer", knockout("layers { exclude: 2 }"), StatusCode::kOutOfRange,
+       "knockout.layers.exclude[0]"},
+      {"score job's name", knockout("score_job: 'scored'"), kInvalid, "knockout.score_job"},
+      {"no such score job", knockout("score_job: 'projects/default/jobs/none'"),
+       StatusCode::kNotFound, "knockout.score_job"},
+      {"no right answers",
+       "knockout { workload { model: 'tiny' requests { requests { context: 'a' } } } }", kInvalid,
+       "knockout.workload.requests.requests[0].choices"},
+  });
+  const ValidationLimits limits{.max_rules = 5, .max_inline_bytes = 100};
+  EXPECT_TRUE(Validate(Parse(knockout("layers { include: 0 }")), limits).ok());
+  EXPECT_EQ(FieldOf(Validate(Parse(knockout("")), limits)), "knockout.layers") << "2 x 3 heads";
+}
+
+TEST_F(ValidateTest, Comparisons) {
+  const auto compare = [](const std::string& rest) {
+    return absl::StrCat("compare { ", kTask, " ", rest, " }");
+  };
+  Expect({
+      {"two models", compare("scores: 'entropy' models: 'chatty'"), kFine, ""},
+      {"two tasks", compare("scores: 'entropy' tasks { task: 'pairs' limit: 3 }"), kFine, ""},
+      {"one side", compare("scores: 'entropy'"), kInvalid, "compare.models"},
+      {"too many sides", compare("scores: 'entropy' " + Repeat("models: 'chatty' ", 16)), kInvalid,
+       "compare.models"},
+      {"no scores", compare("models: 'chatty'"), kInvalid, "compare.scores"},
+      {"random", compare("models: 'chatty' scores: 'random'"), kInvalid, "compare.scores[0]"},
+      {"fraction", compare("models: 'chatty' scores: 'entropy' fraction: 1"), kInvalid,
+       "compare.fraction"},
+      {"no such model", compare("models: 'none' scores: 'entropy'"), StatusCode::kNotFound,
+       "compare.models[0]"},
+      {"no such task", compare("tasks { task: 'none' } scores: 'entropy'"), StatusCode::kNotFound,
+       "compare.tasks[0]"},
+      {"first side", "compare { scores: 'entropy' models: 'chatty' }", kInvalid,
+       "compare.workload.model"},
   });
 }
 

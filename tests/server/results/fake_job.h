@@ -42,7 +42,8 @@ class FakeJob final : public store::JobStore {
         artifacts_->Put(format::Frame(format::FrameKind::kManifest, manifest)).value();
     const int per_unit = plan.rules_per_unit();
     const int rule_blocks = per_unit == 0 ? 1 : (plan.rules_size() + per_unit - 1) / per_unit;
-    record.units = int64_t{rule_blocks} * plan.sample_blocks_size();
+    record.units =
+        plan.units().empty() ? int64_t{rule_blocks} * plan.sample_blocks_size() : plan.units_size();
     stages_[stage] = record;
   }
   void Store(int64_t unit, const v1::ScoreChunk& chunk) {
@@ -94,6 +95,7 @@ class FakeJob final : public store::JobStore {
   absl::Status AddStage(const store::StageRecord&, const std::vector<store::ReusedUnit>&) override {
     return Unused();
   }
+  absl::Status ExtendStage(const store::StageRecord&) override { return Unused(); }
   absl::StatusOr<store::StageRecord> GetStage(const std::string&, store::Stage) override {
     return Unused();
   }

@@ -67,6 +67,58 @@ class SampleJobMaker {
     return made;
   }
 
+  // A frontier of one score and two shares: six blocks, drawn in reverse; units as they were asked
+  // for, of which the last is not stored.
+  static std::unique_ptr<SampleJob> Frontier() {
+    auto made = std::make_unique<SampleJob>();
+    SampleJobMaker maker(*made);
+    v1::FrontierSpec* spec = made->store.job().mutable_frontier();
+    spec->mutable_workload()->set_model("tiny");
+    spec->add_scores("output_norm_ln");
+    spec->set_margin(.3);
+    spec->set_alpha(1e-9);  // so that nothing is decided before the last block
+    maker.MakeScores();
+    for (const double fraction : {.1, .3}) maker.AddRule("output_norm_ln", fraction);
+    v1::StagePlan& plan = made->ablate_plan;
+    plan.set_rules_per_unit(1);
+    const int blocks = plan.sample_blocks_size();
+    for (int b = blocks - 1; b >= 0; --b) plan.add_block_order(b);
+    for (int rule = 0; rule < 2; ++rule) {
+      for (const int b : plan.block_order()) {
+        v1::UnitRange* unit = plan.add_units();
+        unit->set_unit(plan.units_size() - 1);
+        unit->set_first_sample(plan.sample_blocks(b).first_sample());
+        unit->set_samples(plan.sample_blocks(b).samples());
+        unit->set_first_rule(rule);
+        unit->set_rules(1);
+      }
+    }
+    maker.MakeListedAblations();
+    return made;
+  }
+
+  // A knockout of layers 0 and 2: the baseline, then eight heads.
+  static std::unique_ptr<SampleJob> Knockout() {
+    auto made = std::make_unique<SampleJob>();
+    SampleJobMaker maker(*made);
+    made->store.job().mutable_knockout()->mutable_workload()->set_model("tiny");
+    v1::ResolvedRule* none = made->ablate_plan.add_rules();
+    none->set_none(true);
+    none->set_label("baseline");
+    for (const int layer : {0, 2}) {
+      for (int head = 0; head < kHeads; ++head) {
+        v1::ResolvedRule* rule = made->ablate_plan.add_rules();
+        rule->set_index(made->ablate_plan.rules_size() - 1);
+        rule->set_label("knockout");
+        v1::Head* out = rule->mutable_fixed_heads()->add_heads();
+        out->set_layer(layer);
+        out->set_head(head);
+      }
+    }
+    maker.MakeAblations();
+    return made;
+  }
+
   // An ablate job: the rule `none` in front, then two rules of the user's.
   static std::unique_ptr<SampleJob> Ablate() {
     auto made = std::make_unique<SampleJob>();
@@ -210,25 +262,39 @@ class SampleJobMaker {
     for (int first = 0; first < plan.rules_size(); first += 2) {
       const int rules = std::min(2, plan.rules_size() - first);
       for (const v1::SampleBlock& block : plan.sample_blocks()) {
-        v1::AblateChunk& chunk = job_.ablate_chunks.emplace_back();
-        chunk.set_first_sample(block.first_sample());
-        chunk.set_samples(block.samples());
-        chunk.set_first_rule(first);
-        chunk.set_rules(rules);
-        chunk.set_layers(kLayers);
-        chunk.set_heads(kHeads);
-        for (int r = first; r < first + rules; ++r) {
-          const v1::ResolvedRule& rule = plan.rules(r);
-          const double share = rule.none() ? 0 : .05 + .1 * (r % 3);
-          for (int i = 0; i < block.samples(); ++i) {
-            DrawRow(job_.manifest.samples(static_cast<int>(block.first_sample()) + i), share, true,
-                    chunk.add_results());
-          }
-        }
-        chunk.set_zeroed(std::string(static_cast<size_t>(rules * kLayers * kHeads * 4), '\0'));
+        MakeChunk(block.first_sample(), block.samples(), first, rules);
       }
     }
-    job_.store.Plan(store::Stage::kAblate, plan, job_.manifest);
+    StoreAblations();
+  }
+
+  void MakeListedAblations() {
+    for (const v1::UnitRange& unit : job_.ablate_plan.units()) {
+      MakeChunk(unit.first_sample(), unit.samples(), unit.first_rule(), unit.rules());
+    }
+    StoreAblations();
+  }
+
+  void MakeChunk(int64_t first_sample, int samples, int first_rule, int rules) {
+    v1::AblateChunk& chunk = job_.ablate_chunks.emplace_back();
+    chunk.set_first_sample(first_sample);
+    chunk.set_samples(samples);
+    chunk.set_first_rule(first_rule);
+    chunk.set_rules(rules);
+    chunk.set_layers(kLayers);
+    chunk.set_heads(kHeads);
+    for (int r = first_rule; r < first_rule + rules; ++r) {
+      const double share = job_.ablate_plan.rules(r).none() ? 0 : .05 + .1 * (r % 3);
+      for (int i = 0; i < samples; ++i) {
+        DrawRow(job_.manifest.samples(static_cast<int>(first_sample) + i), share, true,
+                chunk.add_results());
+      }
+    }
+    chunk.set_zeroed(std::string(static_cast<size_t>(rules * kLayers * kHeads * 4), '\0'));
+  }
+
+  void StoreAblations() {
+    job_.store.Plan(store::Stage::kAblate, job_.ablate_plan, job_.manifest);
     for (size_t u = 0; u < job_.ablate_chunks.size(); ++u) {
       job_.store.Store(static_cast<int64_t>(u), job_.ablate_chunks[u]);
     }

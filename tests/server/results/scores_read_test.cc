@@ -251,6 +251,34 @@ TEST(HeadScores, OfEveryHead) {
   EXPECT_FALSE(GetHeadScores(job->store, job->store.artifacts(), request)->per_kv_head());
 }
 
+TEST(HeadScores, OfOneSubtask) {
+  const auto job = SampleJobMaker::Sweep();
+  const std::vector<float> all = ValuesOf(*job, "value");
+  v1::GetHeadScoresRequest request;
+  request.set_job(FakeJob::kName);
+  request.set_score("value_norm");
+  request.set_subtask("quiz_b");  // samples 16 to 31
+  for (const int64_t memory : {kHeadScoresMemory, int64_t{1}}) {
+    const auto answer = GetHeadScores(job->store, job->store.artifacts(), request, memory);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->samples(), 16);
+    for (int h = 0; h < kLayers * kHeads; ++h) {
+      double mean = 0;
+      float largest = 0;
+      for (int i = 16; i < 32; ++i) {
+        const float x = all[static_cast<size_t>(i * kLayers * kHeads + h)];
+        mean += x / 16.0;
+        largest = std::max(largest, x);
+      }
+      EXPECT_NEAR(answer->mean(h), mean, 1e-9);
+      EXPECT_LE(answer->quantile_values(4 * kLayers * kHeads + h), largest);
+    }
+  }
+  request.set_subtask("quiz_c");
+  EXPECT_EQ(FieldOf(GetHeadScores(job->store, job->store.artifacts(), request).status()),
+            "subtask");
+}
+
 TEST(HeadScores, Errors) {
   const auto job = SampleJobMaker::Sweep();
   v1::GetHeadScoresRequest request;
