@@ -1,6 +1,7 @@
 // `headcount heads` (a map of the model's heads) and `headcount thresholds` (score value <-> share
 // of heads).
 
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -93,7 +94,42 @@ struct ThresholdFlags {
   std::vector<double> fractions;
   std::vector<double> values;
   LayerFlags layers;
+  bool kv_groups = false;
 };
+
+// Bytes or operations, with a prefix where they are many.
+std::string Amount(double value, const char* unit) {
+  const char* prefixes[] = {"", "k", "M", "G", "T"};
+  size_t i = 0;
+  for (; value >= 10'000 && i + 1 < std::size(prefixes); ++i) value /= 1000;
+  return absl::StrFormat("%.4g %s%s", value, prefixes[i], unit);
+}
+
+// Two lines a point: what is inactive on a sample, and what is on nearly all.
+void ShowKvGroups(Context& context, const v1::QueryThresholdsResponse& answer) {
+  Table table({{"score"},
+               {"value", Table::Align::kRight},
+               {"KV groups inactive"},
+               {"groups", Table::Align::kRight},
+               {"of", Table::Align::kRight},
+               {"KV cache a token", Table::Align::kRight},
+               {"FLOPs of attention a token", Table::Align::kRight}});
+  for (const v1::ThresholdTable& each : answer.tables()) {
+    for (const v1::ThresholdPoint& point : each.points()) {
+      if (!point.has_kv_groups()) continue;
+      const auto add = [&](const char* what, const v1::KvCost& cost) {
+        table.AddRow({each.score(), absl::StrFormat("%.6g", point.value()), what,
+                      absl::StrFormat("%.4g", cost.groups()),
+                      absl::StrFormat("%.0f", point.kv_groups().all().groups()),
+                      "-" + Amount(cost.kv_bytes_per_token(), "B"),
+                      "-" + Amount(cost.flops_per_token(), "FLOP")});
+      };
+      add("on a sample, mean", point.kv_groups().per_sample());
+      add("on 95 % of samples", point.kv_groups().always());
+    }
+  }
+  std::printf("%s", table.Render(context.style()).c_str());
+}
 
 void ShowThresholds(Context& context, const ThresholdFlags& flags) {
   v1::QueryThresholdsRequest request;
@@ -107,6 +143,7 @@ void ShowThresholds(Context& context, const ThresholdFlags& flags) {
   const absl::StatusOr<v1::LayerSelection> layers = flags.layers.ToLayers();
   if (!layers.ok()) return context.Fail(layers.status());
   *request.mutable_layers() = *layers;
+  request.set_kv_groups(flags.kv_groups);
   v1::QueryThresholdsResponse answer;
   const absl::Status status =
       context.Call(context.results(), &v1::ResultService::Stub::QueryThresholds, request, &answer);
@@ -124,6 +161,7 @@ void ShowThresholds(Context& context, const ThresholdFlags& flags) {
     }
   }
   std::printf("%s", table.Render(context.style()).c_str());
+  if (flags.kv_groups) ShowKvGroups(context, answer);
   if (!answer.complete())
     std::printf("%s\n",
                 Dim(context.style(), "the job still runs: these are the scores so far").c_str());
@@ -162,6 +200,8 @@ void AddHeads(CLI::App& app, Context& context) {
       ->delimiter(',');
   thresholds->add_option("--value", query->values, "values to turn into fractions")->delimiter(',');
   query->layers.AddTo(thresholds);
+  thresholds->add_flag("--kv-groups", query->kv_groups,
+                       "also the KV groups that are wholly inactive, and what they cost");
   thresholds->footer("Example: headcount thresholds k3v9x2m4qp --score entropy --value 0.5,1.0");
   thresholds->callback([&context, query] { ShowThresholds(context, *query); });
 }

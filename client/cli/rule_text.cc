@@ -2,11 +2,14 @@
 
 #include "client/cli/rule_text.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
@@ -14,10 +17,11 @@
 namespace headcount::cli {
 namespace {
 
-absl::StatusOr<double> Number(std::string_view rule, std::string_view text) {
+absl::StatusOr<double> Number(std::string_view rule, std::string_view text,
+                              std::string_view flag = "--rule") {
   double value = 0;
   if (!absl::SimpleAtod(std::string(text), &value)) {
-    return InvalidField("--rule", rule, "\"" + std::string(text) + "\" is not a number");
+    return InvalidField(flag, rule, "\"" + std::string(text) + "\" is not a number");
   }
   return value;
 }
@@ -38,34 +42,50 @@ absl::StatusOr<v1::Rule> FixedHeads(std::string_view rule, std::string_view list
   return out;
 }
 
+// ",seed=N" or nothing. `form` is what the whole may look like.
+absl::StatusOr<uint64_t> Seed(std::string_view rule, std::string_view text,
+                              const std::string& form) {
+  constexpr std::string_view kSeed = ",seed=";
+  uint64_t seed = 0;
+  if (text.empty()) return seed;
+  if (text.rfind(kSeed, 0) != 0 ||
+      !absl::SimpleAtoi(std::string(text.substr(kSeed.size())), &seed)) {
+    return InvalidField("--rule", rule, "is written " + form + " or " + form + ",seed=N");
+  }
+  return seed;
+}
+
 absl::StatusOr<v1::Rule> Random(std::string_view rule, std::string_view text) {
   v1::Rule out;
-  const std::vector<std::string> parts = absl::StrSplit(std::string(text), ',');
-  HC_ASSIGN_OR_RETURN(const double p, Number(rule, parts[0]));
+  const size_t comma = std::min(text.find(','), text.size());
+  HC_ASSIGN_OR_RETURN(const double p, Number(rule, text.substr(0, comma)));
+  HC_ASSIGN_OR_RETURN(const uint64_t seed, Seed(rule, text.substr(comma), "random=P"));
   out.mutable_random()->set_p(p);
-  if (parts.size() > 1) {
-    uint64_t seed = 0;
-    if (parts.size() > 2 || parts[1].rfind("seed=", 0) != 0 ||
-        !absl::SimpleAtoi(parts[1].substr(5), &seed)) {
-      return InvalidField("--rule", rule, "random is written random=P or random=P,seed=N");
-    }
-    out.mutable_random()->set_seed(seed);
-  }
+  if (seed != 0) out.mutable_random()->set_seed(seed);
   return out;
 }
 
-}  // namespace
-
-absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job) {
-  if (text.rfind("heads=", 0) == 0) return FixedHeads(text, text.substr(6));
-  if (text.rfind("random=", 0) == 0) return Random(text, text.substr(7));
-
-  const size_t at = text.find_first_of("<>@:");
-  if (at == std::string_view::npos) {
-    return InvalidField(
-        "--rule", text,
-        "must be SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,... or random=P");
+// "CONTROL(ARGUMENT)REST" -> the argument and the rest, or nothing where it is no such text.
+struct Called {
+  std::string_view argument;
+  std::string_view rest;
+};
+std::optional<Called> Call(std::string_view text, std::string_view control) {
+  if (text.rfind(control, 0) != 0 || text.size() <= control.size() || text[control.size()] != '(') {
+    return std::nullopt;
   }
+  const size_t begin = control.size() + 1, end = text.find(')', begin);
+  if (end == std::string_view::npos) return std::nullopt;
+  return Called{text.substr(begin, end - begin), text.substr(end + 1)};
+}
+
+bool IsExpression(std::string_view text) {
+  const std::string padded = " " + std::string(text) + " ";
+  return padded.find(" and ") != std::string::npos || padded.find(" or ") != std::string::npos;
+}
+
+// Thresholds: what follows the score, from the character at `at` on.
+absl::StatusOr<v1::Rule> ScoreRule(std::string_view text, size_t at, const std::string& score_job) {
   HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(text.substr(0, at)));
   v1::Rule out;
   v1::Threshold* threshold = out.mutable_threshold();
@@ -79,12 +99,12 @@ absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& sco
     threshold->set_top_k(k);
     return out;
   }
-  HC_ASSIGN_OR_RETURN(const double value, Number(text, rest));
   if (text[at] == '@') {
+    HC_ASSIGN_OR_RETURN(const double fraction, Number(text, rest));
     if (score_job.empty())
       return InvalidField("--rule", text,
                           "a fraction needs --score-job, the job whose scores it is taken from");
-    threshold->set_fraction(value);
+    threshold->set_fraction(fraction);
     threshold->set_score_job(score_job);
     return out;
   }
@@ -94,7 +114,71 @@ absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& sco
                         score->id + " is inactive on its '" + inactive + "' side; write " +
                             score->id + inactive + "VALUE");
   }
-  threshold->set_value(value);
+  const std::vector<std::string> values = absl::StrSplit(std::string(rest), ',');
+  for (const std::string& each : values) {
+    HC_ASSIGN_OR_RETURN(const double value, Number(text, each));
+    if (values.size() == 1) {
+      threshold->set_value(value);
+    } else {
+      threshold->mutable_layer_values()->add_values(value);
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& score_job) {
+  if (text.rfind("heads=", 0) == 0) return FixedHeads(text, text.substr(6));
+  if (text.rfind("random=", 0) == 0) return Random(text, text.substr(7));
+  if (const auto control = Call(text, "random_in_layer")) {
+    v1::Rule out;
+    HC_ASSIGN_OR_RETURN(const uint64_t seed, Seed(text, control->rest, "random_in_layer(NAME)"));
+    out.mutable_random_in_layer()->set_rule(std::string(control->argument));
+    out.mutable_random_in_layer()->set_seed(seed);
+    return out;
+  }
+  if (IsExpression(text)) {
+    v1::Rule out;
+    out.set_expression(std::string(text));
+    return out;
+  }
+  const size_t at = text.find_first_of("<>@:");
+  if (at == std::string_view::npos) {
+    return InvalidField("--rule", text,
+                        "must be SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, "
+                        "heads=L.H,..., random=P, \"NAME and NAME\", \"NAME or NAME\", \"NAME and "
+                        "not NAME\" or random_in_layer(NAME)");
+  }
+  return ScoreRule(text, at, score_job);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job) {
+  const size_t named = text.find(":=");
+  if (named == std::string_view::npos) return Selector(text, score_job);
+  const auto strip = [](std::string_view part) {
+    return std::string(absl::StripAsciiWhitespace(std::string(part)));
+  };
+  const std::string name = strip(text.substr(0, named));
+  if (name.empty()) return InvalidField("--rule", text, "needs a name before ':='");
+  HC_ASSIGN_OR_RETURN(v1::Rule out, Selector(strip(text.substr(named + 2)), score_job));
+  out.set_name(name);
+  return out;
+}
+
+absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text) {
+  constexpr std::string_view kFlag = "--intervention", kScale = "scale=";
+  v1::Intervention out;
+  if (text == "zero") {
+    out.set_zero(true);
+  } else if (text == "first_value") {
+    out.set_first_value(true);
+  } else if (text.rfind(kScale, 0) == 0) {
+    HC_ASSIGN_OR_RETURN(const double scale, Number(text, text.substr(kScale.size()), kFlag));
+    out.set_scale(scale);
+  } else {
+    return InvalidField(kFlag, text, "must be zero, first_value or scale=A");
+  }
   return out;
 }
 

@@ -1,10 +1,16 @@
 // The text form of a rule, as `submit ablate --rule` takes it:
 //
 //   output_norm_ln<0.7          threshold by value; the sign must be the score's inactive side
+//   output_norm_ln<0.6,0.7,0.7  one value a layer
 //   output_norm_ln@0.15         the value that makes 15 % of the heads of --score-job inactive
 //   output_norm_ln:top=2        the 2 most inactive heads of each layer
 //   heads=0.3,4.7               fixed query heads, layer.head
 //   random=0.1 or random=0.1,seed=3
+//   weak and not sink           rule algebra over rules that have names
+//   random_in_layer(weak)       as many heads as rule `weak` has, at random; ,seed=N may follow
+//   weak := entropy:top=2       any of these, with a name
+//
+// and of what inactive heads become, as `--intervention` takes it: zero, first_value or scale=A.
 //
 // Pure. Errors: INVALID_ARGUMENT with the text and what is allowed.
 
@@ -19,6 +25,8 @@
 namespace headcount::cli {
 
 absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job);
+
+absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text);
 
 // "0-3,7" -> 0 1 2 3 7.
 absl::StatusOr<std::vector<int>> ParseIntegers(std::string_view field, std::string_view text);

@@ -44,8 +44,8 @@ queue::DispatcherOptions DispatcherOptionsOf(const Config& config) {
 
 plan::ThresholdsFn ThresholdsFrom(store::JobStore& jobs, store::ArtifactStore& artifacts) {
   return [&jobs, &artifacts](const std::string& job, std::span<const catalog::Score* const> scores,
-                             std::span<const double> fractions, std::span<const uint8_t> layers) {
-    return results::ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, layers);
+                             std::span<const double> fractions, const results::ScorePool& pool) {
+    return results::ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, pool);
   };
 }
 

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
+#include "server/plan/rule_expression.h"
 #include "server/plan/rules.h"
 
 namespace headcount::plan {
@@ -25,9 +27,14 @@ constexpr double kNoFraction = std::numeric_limits<double>::quiet_NaN();
 // One pass over stored scores answers for all scores and fractions that share these.
 struct Pool {
   std::string score_job;
-  std::vector<uint8_t> layers;
+  results::ScorePool scores;
   auto operator<=>(const Pool&) const = default;
 };
+
+Pool PoolOfRule(const v1::Rule& rule, const catalog::ModelConfig& model) {
+  return {rule.threshold().score_job(),
+          PoolOf(rule.layers(), rule.unit(), rule.group_score(), model)};
+}
 
 struct Asked {
   std::set<const catalog::Score*> scores;
@@ -43,8 +50,7 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
     if (rule.threshold().by_case() != v1::Threshold::kFraction) continue;
     if (rule.threshold().fraction() == 0) continue;
     HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(rule.threshold().score()));
-    Asked& pool =
-        asked[{rule.threshold().score_job(), LayerFlags(rule.layers(), input.model_layers)}];
+    Asked& pool = asked[PoolOfRule(rule, input.model)];
     pool.scores.insert(score);
     pool.fractions.insert(rule.threshold().fraction());
   }
@@ -52,7 +58,7 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
   for (const auto& [pool, wanted] : asked) {
     const std::vector<const catalog::Score*> scores(wanted.scores.begin(), wanted.scores.end());
     const std::vector<double> fractions(wanted.fractions.begin(), wanted.fractions.end());
-    const auto found = input.thresholds(pool.score_job, scores, fractions, pool.layers);
+    const auto found = input.thresholds(pool.score_job, scores, fractions, pool.scores);
     if (!found.ok()) return Annotate(found.status(), "thresholds from " + pool.score_job);
     for (size_t s = 0; s < scores.size(); ++s) {
       for (size_t f = 0; f < fractions.size(); ++f) {
@@ -63,15 +69,14 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
   return thresholds;
 }
 
-absl::StatusOr<v1::ResolvedRule> ResolveThreshold(const v1::Rule& rule,
-                                                  const std::vector<uint8_t>& layers,
+absl::StatusOr<v1::ResolvedRule> ResolveThreshold(const v1::Rule& rule, const Pool& pool,
                                                   const std::map<Key, double>& thresholds) {
+  const std::vector<uint8_t>& layers = pool.scores.layers;
   const v1::Threshold& threshold = rule.threshold();
   HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(threshold.score()));
   if (threshold.by_case() == v1::Threshold::kFraction) {
     v1::ResolvedRule resolved = NewRule(score->id, threshold.fraction(), layers);
-    const auto found =
-        thresholds.find({Pool{threshold.score_job(), layers}, score, threshold.fraction()});
+    const auto found = thresholds.find({pool, score, threshold.fraction()});
     SelectFraction(score->id, threshold.fraction(),
                    found == thresholds.end() ? kNoFraction : found->second, &resolved);
     return resolved;
@@ -81,23 +86,56 @@ absl::StatusOr<v1::ResolvedRule> ResolveThreshold(const v1::Rule& rule,
     resolved.mutable_top_k()->set_score(score->id);
     resolved.mutable_top_k()->set_k(threshold.top_k());
   } else {
-    resolved.mutable_threshold()->set_score(score->id);
-    resolved.mutable_threshold()->set_value(static_cast<float>(threshold.value()));
+    v1::ResolvedThreshold* by = resolved.mutable_threshold();
+    by->set_score(score->id);
+    by->set_value(static_cast<float>(threshold.value()));
+    for (double value : threshold.layer_values().values()) {
+      by->add_layer_values(static_cast<float>(value));
+    }
   }
   return resolved;
 }
 
-absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, int model_layers,
+// Query heads, where the spec names KV heads.
+v1::FixedHeads QueryHeads(const v1::FixedHeads& heads, v1::Unit unit,
+                          const catalog::ModelConfig& model) {
+  if (unit != v1::UNIT_KV_GROUP) return heads;
+  v1::FixedHeads out;
+  for (const v1::Head& kv : heads.heads()) {
+    for (int i = 0; i < model.group_size(); ++i) {
+      v1::Head* head = out.add_heads();
+      head->set_layer(kv.layer());
+      head->set_head(kv.head() * model.group_size() + i);
+    }
+  }
+  return out;
+}
+
+// All but what names other rules, which is left unselected.
+absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, const catalog::ModelConfig& model,
                                          const std::map<Key, double>& thresholds) {
-  const std::vector<uint8_t> layers = LayerFlags(rule.layers(), model_layers);
-  if (rule.has_threshold()) return ResolveThreshold(rule, layers, thresholds);
+  const Pool pool = PoolOfRule(rule, model);
+  const std::vector<uint8_t>& layers = pool.scores.layers;
+  if (rule.has_threshold()) {
+    HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, ResolveThreshold(rule, pool, thresholds));
+    SetUnit(rule.unit(), rule.group_score(), &resolved);
+    return resolved;
+  }
+  if (rule.select_case() == v1::Rule::kExpression) {
+    return NewRule(rule.expression(), kNoFraction, layers);
+  }
+  if (rule.has_random_in_layer()) {
+    return NewRule(absl::StrCat("random_in_layer(", rule.random_in_layer().rule(), ")"),
+                   kNoFraction, layers);
+  }
   if (rule.has_random()) {
     v1::ResolvedRule resolved = NewRule("random", rule.random().p(), layers);
     *resolved.mutable_random() = rule.random();
+    SetUnit(rule.unit(), v1::GROUP_SCORE_UNSPECIFIED, &resolved);
     return resolved;
   }
   v1::ResolvedRule resolved = NewRule("fixed", kNoFraction, layers);
-  *resolved.mutable_fixed_heads() = rule.fixed_heads();
+  *resolved.mutable_fixed_heads() = QueryHeads(rule.fixed_heads(), rule.unit(), model);
   return resolved;
 }
 
@@ -115,12 +153,16 @@ class Ablate final : public Planner {
     HC_ASSIGN_OR_RETURN(const auto thresholds, Thresholds(spec, input));
     std::vector<v1::ResolvedRule> rules;
     rules.reserve(spec.rules_size() + 1);
-    rules.push_back(NewRule("baseline", 0, {}));
-    rules.back().set_none(true);
     for (const v1::Rule& rule : spec.rules()) {
-      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model_layers, thresholds));
+      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, thresholds));
+      if (!rule.name().empty()) resolved.set_label(rule.name());
+      SetIntervention(rule.intervention(), &resolved);
       rules.push_back(std::move(resolved));
     }
+    ResolveReferences(spec.rules(), &rules);
+    v1::ResolvedRule baseline = NewRule("baseline", 0, {});
+    baseline.set_none(true);
+    rules.insert(rules.begin(), std::move(baseline));
     return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
   }
 };

@@ -15,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "common/format/job_kind.h"
+#include "server/plan/rule_expression.h"
 #include "server/plan/rules.h"
 #include "server/plan/spec_checks.h"
 
@@ -96,7 +97,27 @@ class ScoreJobs {
   std::set<std::string> checked_;
 };
 
-absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& path,
+absl::Status CheckValue(double value, const std::string& path) {
+  // Scores are float32: a threshold beyond them would select all heads or none in silence.
+  if (std::isfinite(value) && std::abs(value) <= std::numeric_limits<float>::max()) {
+    return absl::OkStatus();
+  }
+  return InvalidField(path, absl::StrCat(value), "must be finite and at most 3.4e38");
+}
+
+absl::Status CheckLayerValues(const v1::LayerValues& layers, const std::string& path,
+                              const ModelShape& model) {
+  if (layers.values_size() != model.layers) {
+    return InvalidField(path + ".values", absl::StrCat(layers.values_size(), " values"),
+                        absl::StrCat("must be one a layer, the model has ", model.layers));
+  }
+  for (int i = 0; i < layers.values_size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckValue(layers.values(i), absl::StrCat(path, ".values[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckThreshold(const v1::Threshold& threshold, v1::Unit unit, const std::string& path,
                             const ModelShape& model, ScoreJobs& score_jobs) {
   HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(threshold.score(), path + ".score"));
   if (score->is_random()) {
@@ -109,13 +130,7 @@ absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& p
   }
   switch (threshold.by_case()) {
     case v1::Threshold::kValue:
-      // Scores are float32: a threshold beyond them would select all heads or none in silence.
-      if (!std::isfinite(threshold.value()) ||
-          std::abs(threshold.value()) > std::numeric_limits<float>::max()) {
-        return InvalidField(path + ".value", absl::StrCat(threshold.value()),
-                            "must be finite and at most 3.4e38");
-      }
-      return absl::OkStatus();
+      return CheckValue(threshold.value(), path + ".value");
     case v1::Threshold::kFraction:
       HC_RETURN_IF_ERROR(CheckShare(threshold.fraction(), path + ".fraction"));
       if (threshold.score_job().empty()) {
@@ -127,18 +142,22 @@ absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& p
         return InvalidField(path + ".top_k", std::to_string(threshold.top_k()),
                             "must be 0 or more");
       }
-      if (threshold.top_k() > model.heads) {
-        return OutOfRange(path + ".top_k", threshold.top_k(), model.heads + 1, "counts of heads");
+      if (const int most = model.units(unit); threshold.top_k() > most) {
+        return OutOfRange(path + ".top_k", threshold.top_k(), most + 1, "counts of heads");
       }
       return absl::OkStatus();
+    case v1::Threshold::kLayerValues:
+      return CheckLayerValues(threshold.layer_values(), path + ".layer_values", model);
     case v1::Threshold::BY_NOT_SET:
       break;
   }
-  return InvalidField(path + ".by", "", "one of value, fraction and top_k is required");
+  return InvalidField(path + ".by", "",
+                      "one of value, fraction, top_k and layer_values is required");
 }
 
-absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelection& layers,
-                             const std::string& path, const ModelShape& model) {
+absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, v1::Unit unit,
+                             const v1::LayerSelection& layers, const std::string& path,
+                             const ModelShape& model) {
   if (fixed.heads().empty()) {
     return InvalidField(path + ".heads", "", "must name at least one head");
   }
@@ -150,8 +169,9 @@ absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelecti
     if (head.layer() < 0 || head.layer() >= model.layers) {
       return OutOfRange(at + ".layer", head.layer(), model.layers, "layers");
     }
-    if (head.head() < 0 || head.head() >= model.heads) {
-      return OutOfRange(at + ".head", head.head(), model.heads, "query heads");
+    if (head.head() < 0 || head.head() >= model.units(unit)) {
+      return OutOfRange(at + ".head", head.head(), model.units(unit),
+                        unit == v1::UNIT_KV_GROUP ? "KV heads" : "query heads");
     }
     const std::string value = absl::StrCat(head.layer(), ".", head.head());
     if (!seen.emplace(head.layer(), head.head()).second) {
@@ -164,10 +184,33 @@ absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelecti
   return absl::OkStatus();
 }
 
+absl::Status CheckExpression(const v1::Rule& rule, const std::string& path) {
+  const absl::Status parsed = ParseRuleExpression(rule.expression()).status();
+  if (!parsed.ok()) {
+    return InvalidField(path + ".expression", rule.expression().substr(0, 200),
+                        std::string(parsed.message()));
+  }
+  if (rule.unit() == v1::UNIT_KV_GROUP) {
+    return InvalidField(
+        path + ".unit", "UNIT_KV_GROUP",
+        "must be left to the rules of the expression: they have units of their own");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(const std::string& name, const std::string& path) {
+  if (name.empty() || IsRuleName(name)) return absl::OkStatus();
+  return InvalidField(path, name.substr(0, 100),
+                      "must be 1 to 40 of [a-z0-9_], begin with a letter, and not be and, or, not");
+}
+
 absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
                        ScoreJobs& score_jobs) {
+  HC_RETURN_IF_ERROR(CheckName(rule.name(), path + ".name"));
   HC_RETURN_IF_ERROR(CheckIntervention(rule.intervention(), path + ".intervention"));
   HC_RETURN_IF_ERROR(CheckUnit(rule.unit(), path + ".unit"));
+  HC_RETURN_IF_ERROR(CheckGroupScore(rule.group_score(), rule.unit(), rule.has_threshold(),
+                                     path + ".group_score"));
   HC_RETURN_IF_ERROR(CheckDecideOn(rule.decide_on(), path + ".decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(rule.tokens(), path + ".tokens"));
   if (rule.mask_update() != v1::MASK_UPDATE_UNSPECIFIED) {
@@ -179,15 +222,17 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
   HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
   switch (rule.select_case()) {
     case v1::Rule::kThreshold:
-      return CheckThreshold(rule.threshold(), path + ".threshold", model, score_jobs);
+      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, score_jobs);
     case v1::Rule::kFixedHeads:
-      return CheckFixedHeads(rule.fixed_heads(), rule.layers(), path + ".fixed_heads", model);
+      return CheckFixedHeads(rule.fixed_heads(), rule.unit(), rule.layers(), path + ".fixed_heads",
+                             model);
     case v1::Rule::kRandom:
       return CheckShare(rule.random().p(), path + ".random.p");
     case v1::Rule::kExpression:
-      return UnimplementedField(path + ".expression");
+      return CheckExpression(rule, path);
     case v1::Rule::kRandomInLayer:
-      return UnimplementedField(path + ".random_in_layer");
+      if (!rule.random_in_layer().rule().empty()) return absl::OkStatus();
+      return InvalidField(path + ".random_in_layer.rule", "", "is required: the name of a rule");
     case v1::Rule::kShuffled:
       return UnimplementedField(path + ".shuffled");
     case v1::Rule::kStaticHeads:
@@ -196,8 +241,8 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
       break;
   }
   return InvalidField(path + ".select", "",
-                      "one of threshold, fixed_heads and random is required; the baseline is run "
-                      "without being asked for");
+                      "one of threshold, fixed_heads, random, expression and random_in_layer is "
+                      "required; the baseline is run without being asked for");
 }
 
 }  // namespace
@@ -239,9 +284,16 @@ absl::Status CheckIntervention(const v1::Intervention& intervention, const std::
     case v1::Intervention::kMean:
       return UnimplementedField(path + ".mean");
     case v1::Intervention::kFirstValue:
-      return UnimplementedField(path + ".first_value");
+      if (intervention.first_value()) return absl::OkStatus();
+      return InvalidField(path + ".first_value", "false", "must be true when it is set");
     case v1::Intervention::kScale:
-      return UnimplementedField(path + ".scale");
+      // Outputs are at most float32: a factor beyond it would make all of them infinite.
+      if (std::isfinite(intervention.scale()) &&
+          std::abs(intervention.scale()) <= std::numeric_limits<float>::max()) {
+        return absl::OkStatus();
+      }
+      return InvalidField(path + ".scale", absl::StrCat(intervention.scale()),
+                          "must be finite and at most 3.4e38");
     case v1::Intervention::kResample:
       return UnimplementedField(path + ".resample");
   }
@@ -249,9 +301,19 @@ absl::Status CheckIntervention(const v1::Intervention& intervention, const std::
 }
 
 absl::Status CheckUnit(v1::Unit unit, const std::string& path) {
-  if (unit == v1::UNIT_UNSPECIFIED || unit == v1::UNIT_QUERY_HEAD) return absl::OkStatus();
-  if (unit == v1::UNIT_KV_GROUP) return UnimplementedField(path);
+  if (v1::Unit_IsValid(unit)) return absl::OkStatus();
   return InvalidField(path, std::to_string(unit), "is not a unit");
+}
+
+absl::Status CheckGroupScore(v1::GroupScore group_score, v1::Unit unit, bool scored,
+                             const std::string& path) {
+  if (group_score == v1::GROUP_SCORE_UNSPECIFIED) return absl::OkStatus();
+  if (!v1::GroupScore_IsValid(group_score)) {
+    return InvalidField(path, std::to_string(group_score), "is not a way to score a group");
+  }
+  if (unit == v1::UNIT_KV_GROUP && scored) return absl::OkStatus();
+  return InvalidField(path, v1::GroupScore_Name(group_score),
+                      "needs unit UNIT_KV_GROUP and a score that decides");
 }
 
 absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path) {
@@ -293,7 +355,7 @@ absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
     HC_RETURN_IF_ERROR(
         CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, score_jobs));
   }
-  return absl::OkStatus();
+  return CheckReferences(spec.rules(), "ablate.rules");
 }
 
 }  // namespace headcount::plan

@@ -183,7 +183,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   absl::StatusOr<v1::StagePlan> plan =
       (*planner)->Plan(*next, {.job = job,
                                .manifest = loaded->manifest,
-                               .model_layers = model->config.layers,
+                               .model = model->config,
                                .samples_per_unit = options_.samples_per_unit,
                                .rules_per_unit = options_.rules_per_unit,
                                .thresholds = thresholds_});

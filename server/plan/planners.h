@@ -14,24 +14,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
 #include "common/catalog/scores.h"
 #include "headcount/v1/job.pb.h"
 #include "headcount/v1/storage.pb.h"
+#include "server/results/score_pool.h"
 #include "server/store/job_store.h"
 
 namespace headcount::plan {
 
 // The thresholds of `fractions` for many scores of a job's stored score stage: [score][fraction].
-// `layers` are 0/1 flags, one a layer, of those that are pooled; empty: all. server/results
-// implements it.
+// server/results implements it.
 using ThresholdsFn = std::function<absl::StatusOr<std::vector<std::vector<double>>>(
     const std::string& job, std::span<const catalog::Score* const> scores,
-    std::span<const double> fractions, std::span<const uint8_t> layers)>;
+    std::span<const double> fractions, const results::ScorePool& pool)>;
 
 struct PlanInput {
   const v1::Job& job;
   const v1::Manifest& manifest;
-  int model_layers = 0;
+  const catalog::ModelConfig& model;
   int samples_per_unit = 32;
   int rules_per_unit = 4;
   const ThresholdsFn& thresholds;

@@ -25,6 +25,10 @@ inline constexpr int kMaxFractions = 100;
 struct ModelShape {
   int layers = 0;
   int heads = 0;
+  int kv_heads = 0;
+
+  // Of a layer, what a rule of this unit decides about.
+  int units(v1::Unit unit) const { return unit == v1::UNIT_KV_GROUP ? kv_heads : heads; }
 };
 
 // `answers`: accuracy is measured, so every document needs choices and a right one.
@@ -38,6 +42,9 @@ absl::Status CheckLayers(const v1::LayerSelection& layers, const std::string& pa
                          const ModelShape& model);
 absl::Status CheckIntervention(const v1::Intervention& intervention, const std::string& path);
 absl::Status CheckUnit(v1::Unit unit, const std::string& path);
+// `scored`: a score decides, so that there is something to take the mean of.
+absl::Status CheckGroupScore(v1::GroupScore group_score, v1::Unit unit, bool scored,
+                             const std::string& path);
 absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path);
 absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
 // Finite and in [0, 1].

@@ -29,7 +29,8 @@ std::vector<double> Fractions(const v1::SweepSpec& spec) {
 absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
   const v1::SweepSpec& spec = input.job.sweep();
   const std::vector<double> fractions = Fractions(spec);
-  const std::vector<uint8_t> layers = LayerFlags(spec.layers(), input.model_layers);
+  const results::ScorePool pool =
+      PoolOf(spec.layers(), spec.unit(), spec.group_score(), input.model);
   std::vector<const catalog::Score*> scores;
   std::vector<const catalog::Score*> measured;
   for (const std::string& name : spec.scores()) {
@@ -39,21 +40,23 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
   }
   std::vector<std::vector<double>> thresholds;
   if (!measured.empty()) {
-    HC_ASSIGN_OR_RETURN(thresholds,
-                        input.thresholds(input.job.name(), measured, fractions, layers));
+    HC_ASSIGN_OR_RETURN(thresholds, input.thresholds(input.job.name(), measured, fractions, pool));
   }
   std::vector<v1::ResolvedRule> rules;
   rules.reserve(scores.size() * fractions.size());
   size_t row = 0;
   for (const catalog::Score* score : scores) {
     for (size_t f = 0; f < fractions.size(); ++f) {
-      rules.push_back(NewRule(score->id, fractions[f], layers));
+      rules.push_back(NewRule(score->id, fractions[f], pool.layers));
       if (score->is_random()) {
         rules.back().mutable_random()->set_p(fractions[f]);
         rules.back().mutable_random()->set_seed(spec.random_seed());
       } else {
         SelectFraction(score->id, fractions[f], thresholds[row][f], &rules.back());
       }
+      SetUnit(spec.unit(), score->is_random() ? v1::GROUP_SCORE_UNSPECIFIED : spec.group_score(),
+              &rules.back());
+      SetIntervention(spec.intervention(), &rules.back());
     }
     if (!score->is_random()) ++row;
   }

@@ -46,11 +46,13 @@ absl::Status CheckLabels(const v1::Job& job) {
 
 absl::Status CheckScoreJob(const v1::ScoreSpec& spec, const ValidationContext& context) {
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "score.tokens"));
+  if (!spec.measurements().empty()) return UnimplementedField("score.measurements");
   return CheckWorkload(spec.workload(), "score.workload", /*answers=*/false, context).status();
 }
 
 absl::Status CheckAblateJob(const v1::AblateSpec& spec, const ValidationContext& context) {
   if (spec.keep_scores()) return UnimplementedField("ablate.keep_scores");
+  if (!spec.user_scores().empty()) return UnimplementedField("ablate.user_scores");
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "ablate.workload", /*answers=*/true, context));
   return CheckRules(spec, model, context);
@@ -85,8 +87,11 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (!spec.tasks().empty()) return UnimplementedField("sweep.tasks");
   if (!spec.calibrate_on().empty()) return UnimplementedField("sweep.calibrate_on");
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
+  if (!spec.user_scores().empty()) return UnimplementedField("sweep.user_scores");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
   HC_RETURN_IF_ERROR(CheckUnit(spec.unit(), "sweep.unit"));
+  HC_RETURN_IF_ERROR(
+      CheckGroupScore(spec.group_score(), spec.unit(), /*scored=*/true, "sweep.group_score"));
   HC_RETURN_IF_ERROR(CheckDecideOn(spec.decide_on(), "sweep.decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "sweep.tokens"));
 

@@ -74,6 +74,7 @@ void FillQuantiles(std::span<std::vector<float>> columns, size_t first, size_t a
 absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::ArtifactStore& artifacts,
                                              const v1::GetHeadScoresRequest& request,
                                              int64_t memory) {
+  if (request.has_user_score()) return UnimplementedField("user_score");
   HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(request.score()));
   if (score->is_random()) {
     return InvalidField("score", request.score(),

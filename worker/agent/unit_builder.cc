@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
 
@@ -35,6 +34,58 @@ std::span<const int32_t> CommonPrefix(const v1::UnitRange& range, const SampleRa
   return common;
 }
 
+engine::HeadUnit BuildUnitOf(v1::Unit unit) {
+  return unit == v1::UNIT_KV_GROUP ? engine::HeadUnit::kKvGroup : engine::HeadUnit::kQueryHead;
+}
+
+engine::GroupScore BuildGroupScore(v1::GroupScore score) {
+  if (score == v1::GROUP_SCORE_MAX) return engine::GroupScore::kMax;
+  if (score == v1::GROUP_SCORE_MIN) return engine::GroupScore::kMin;
+  return engine::GroupScore::kMean;
+}
+
+absl::StatusOr<engine::CombineStep> BuildStep(const v1::CombineStep& step) {
+  using Op = engine::CombineStep::Op;
+  engine::CombineStep out{Op::kPart, step.part(), step.seed(), BuildUnitOf(step.unit())};
+  switch (step.op()) {
+    case v1::CombineStep::PART:
+      return out;
+    case v1::CombineStep::AND:
+      out.op = Op::kAnd;
+      return out;
+    case v1::CombineStep::OR:
+      out.op = Op::kOr;
+      return out;
+    case v1::CombineStep::AND_NOT:
+      out.op = Op::kAndNot;
+      return out;
+    case v1::CombineStep::RANDOM_IN_LAYER:
+      out.op = Op::kRandomInLayer;
+      return out;
+    default:
+      return absl::InvalidArgumentError(
+          "it is put together in a way that this worker does not know");
+  }
+}
+
+absl::StatusOr<engine::Intervention> BuildIntervention(const v1::Intervention& intervention) {
+  engine::Intervention out;
+  switch (intervention.kind_case()) {
+    case v1::Intervention::KIND_NOT_SET:
+    case v1::Intervention::kZero:
+      return out;
+    case v1::Intervention::kScale:
+      out.kind = engine::Intervention::Kind::kScale;
+      out.scale = static_cast<float>(intervention.scale());
+      return out;
+    case v1::Intervention::kFirstValue:
+      out.kind = engine::Intervention::Kind::kFirstValue;
+      return out;
+    default:
+      return absl::InvalidArgumentError("its intervention is none that this worker knows");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
@@ -48,15 +99,24 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
       out.select = engine::Rule::Select::kThreshold;
       HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.threshold().score()));
       out.threshold = rule.threshold().value();
+      out.layer_thresholds.assign(rule.threshold().layer_values().begin(),
+                                  rule.threshold().layer_values().end());
+      if (const size_t given = out.layer_thresholds.size();
+          given != 0 && given != static_cast<size_t>(model.layers)) {
+        return error(
+            absl::StrCat("has thresholds for ", given, " layers, the model has ", model.layers));
+      }
       break;
     }
     case v1::ResolvedRule::kTopK: {
       out.select = engine::Rule::Select::kTopK;
       HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.top_k().score()));
       out.top_k = rule.top_k().k();
-      if (out.top_k < 0 || out.top_k > model.heads) {
-        return error(
-            absl::StrCat("top_k is ", out.top_k, ", the model has ", model.heads, " query heads"));
+      const bool groups = rule.unit() == v1::UNIT_KV_GROUP;
+      if (const int most = groups ? model.kv_heads : model.heads;
+          out.top_k < 0 || out.top_k > most) {
+        return error(absl::StrCat("top_k is ", out.top_k, ", the model has ", most,
+                                  groups ? " KV heads" : " query heads"));
       }
       break;
     }
@@ -74,13 +134,32 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
     case v1::ResolvedRule::kRandom:
       out.select = engine::Rule::Select::kRandom;
       out.probability = rule.random().p();
+      out.seed = rule.random().seed();
       break;
+    case v1::ResolvedRule::kCombined: {
+      out.select = engine::Rule::Select::kCombined;
+      for (const v1::ResolvedRule& part : rule.combined().parts()) {
+        HC_ASSIGN_OR_RETURN(engine::Rule built, BuildRule(part, model));
+        out.parts.push_back(std::move(built));
+      }
+      for (const v1::CombineStep& step : rule.combined().steps()) {
+        const absl::StatusOr<engine::CombineStep> built = BuildStep(step);
+        if (!built.ok()) return error(std::string(built.status().message()));
+        out.steps.push_back(*built);
+      }
+      break;
+    }
     case v1::ResolvedRule::kNone:
       out.select = engine::Rule::Select::kNone;
       break;
     case v1::ResolvedRule::SELECT_NOT_SET:
       return error("selects nothing that this worker knows");
   }
+  out.unit = BuildUnitOf(rule.unit());
+  out.group_score = BuildGroupScore(rule.group_score());
+  const absl::StatusOr<engine::Intervention> intervention = BuildIntervention(rule.intervention());
+  if (!intervention.ok()) return error(std::string(intervention.status().message()));
+  out.intervention = *intervention;
   if (!rule.layers().empty()) out.layers.assign(model.layers, 0);
   for (const int32_t layer : rule.layers()) {
     if (layer < 0 || layer >= model.layers) {
@@ -136,12 +215,10 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
     rows.push_back(row);
   }
   for (size_t r = 0; r < sources.size(); ++r) {
-    const uint64_t seed =
-        sources[r] != nullptr && sources[r]->has_random() ? sources[r]->random().seed() : 0;
     for (int i = 0; i < range.samples(); ++i) {
       engine::Row row = rows[i];
       row.rule = static_cast<int>(r);
-      row.random_key = RandomKey(seed, built.samples->at(range.first_sample() + i).id());
+      row.sample = built.samples->at(range.first_sample() + i).id();
       built.unit.rows.push_back(row);
     }
   }

@@ -42,13 +42,12 @@ class JobFlowTest : public testing::Test {
   void Restart() {
     flow_ = std::make_unique<JobFlow>(
         *jobs_, *artifacts_, catalog_,
-        [this](
-            const std::string& job, std::span<const catalog::Score* const> scores,
-            std::span<const double> fractions,
-            std::span<const uint8_t> layers) -> absl::StatusOr<std::vector<std::vector<double>>> {
+        [this](const std::string& job, std::span<const catalog::Score* const> scores,
+               std::span<const double> fractions,
+               const results::ScorePool& pool) -> absl::StatusOr<std::vector<std::vector<double>>> {
           if (planning_) planning_();
           asked_.push_back(job);
-          pooled_layers_.assign(layers.begin(), layers.end());
+          pooled_ = pool;
           if (!thresholds_status_.ok()) return thresholds_status_;
           std::vector<std::vector<double>> values;
           for (size_t s = 0; s < scores.size(); ++s) {
@@ -152,7 +151,7 @@ class JobFlowTest : public testing::Test {
   std::unique_ptr<store::ArtifactStore> artifacts_;
   std::unique_ptr<JobFlow> flow_;
   std::vector<std::string> asked_;
-  std::vector<uint8_t> pooled_layers_;
+  results::ScorePool pooled_;
   absl::Status thresholds_status_;
   std::function<void()> planning_;  // called whenever thresholds are asked for
   std::atomic<int> changes_ = 0;
@@ -163,7 +162,7 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
       Create("a", absl::StrCat("sweep { ", kTask,
                                " scores: 'HONOR' scores: 'random' scores: 'entropy'"
                                " fractions: 0 fractions: .1 fractions: .2 random_seed: 5"
-                               " layers { exclude: 0 } }"));
+                               " layers { exclude: 0 } intervention { scale: -1 } }"));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare));
   Prepare(job, Pairs(6));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
@@ -173,7 +172,7 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
   StoreUnit(job, Stage::kScore, 2);
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
   EXPECT_THAT(asked_, ElementsAre(job)) << "all thresholds in one pass";
-  EXPECT_THAT(pooled_layers_, ElementsAre(0, 1));
+  EXPECT_THAT(pooled_.layers, ElementsAre(0, 1));
 
   const v1::StagePlan plan = Plan(job, Stage::kAblate);
   ASSERT_EQ(plan.rules_size(), 6) << "scores x fractions above 0";
@@ -182,10 +181,13 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
   EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), .2f);
   EXPECT_DOUBLE_EQ(plan.rules(3).random().p(), .2);
   EXPECT_EQ(plan.rules(3).random().seed(), 5u);
-  EXPECT_EQ(plan.rules(3).label(), "random");
+  EXPECT_EQ(plan.rules(3).label(), "random scale=-1");
   EXPECT_FLOAT_EQ(plan.rules(5).threshold().value(), 10.2f) << "entropy, after random";
   EXPECT_DOUBLE_EQ(plan.rules(5).nominal_fraction(), .2);
-  for (const v1::ResolvedRule& rule : plan.rules()) EXPECT_THAT(rule.layers(), ElementsAre(1));
+  for (const v1::ResolvedRule& rule : plan.rules()) {
+    EXPECT_THAT(rule.layers(), ElementsAre(1));
+    EXPECT_EQ(rule.intervention().scale(), -1);
+  }
 
   StoreAll(job, Stage::kAblate);
   EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
@@ -225,12 +227,15 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
                         "' } } rules { threshold { score: 'HONOR' fraction: 0 score_job: '", scored,
                         "' } } rules { threshold { score: 'entropy' top_k: 2 } }",
                         " rules { fixed_heads { heads { layer: 1 head: 2 } } }",
-                        " rules { random { p: .5 seed: 9 } layers { include: 1 include: 0 } } }"));
+                        " rules { random { p: .5 seed: 9 } layers { include: 1 include: 0 } }",
+                        " rules { random { p: .5 } intervention { scale: .5 } }",
+                        " rules { random { p: .5 } intervention { first_value: true } }",
+                        " rules { random { p: .5 } intervention { scale: 0 } } }"));
   Prepare(job, Pairs(2));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kAblate));
   EXPECT_THAT(asked_, ElementsAre(scored));
   const v1::StagePlan plan = Plan(job, Stage::kAblate);
-  ASSERT_EQ(plan.rules_size(), 7);
+  ASSERT_EQ(plan.rules_size(), 10);
   EXPECT_TRUE(plan.rules(0).none());
   EXPECT_EQ(plan.rules(0).label(), "baseline");
   EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), 2);
@@ -244,6 +249,12 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
   EXPECT_EQ(plan.rules(5).label(), "fixed");
   EXPECT_EQ(plan.rules(6).random().seed(), 9u);
   EXPECT_TRUE(plan.rules(6).layers().empty()) << "all layers are no restriction";
+  EXPECT_EQ(plan.rules(7).intervention().scale(), .5);
+  EXPECT_EQ(plan.rules(7).label(), "random scale=0.5") << "a curve of its own";
+  EXPECT_TRUE(plan.rules(8).intervention().first_value());
+  EXPECT_EQ(plan.rules(8).label(), "random first_value");
+  EXPECT_FALSE(plan.rules(9).has_intervention()) << "one form for one meaning";
+  EXPECT_EQ(plan.rules(9).label(), "random");
 
   StoreAll(job, Stage::kAblate);
   EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
@@ -251,7 +262,38 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
   for (const auto& point : Points(job)) {
     if (point.final()) shown.push_back(point.rule());
   }
-  EXPECT_THAT(shown, testing::UnorderedElementsAre(-1, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(shown, testing::UnorderedElementsAre(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+TEST_F(JobFlowTest, RulesAreResolvedWithTheirUnitsNamesAndParts) {
+  const std::string scored = "projects/default/jobs/scored";
+  const std::string job = Create(
+      "a",
+      absl::StrCat("ablate { ", kTask,
+                   " rules { name: 'weak' threshold { score: 'HONOR' fraction: ", ".1 score_job: '",
+                   scored, "' } unit: UNIT_KV_GROUP group_score: ", "GROUP_SCORE_MAX }",
+                   " rules { expression: 'weak and not sink' intervention { scale: 2 } }",
+                   " rules { name: 'sink' threshold { score: 'Dormant' layer_values { values: .5 ",
+                   "values: .75 } } }",
+                   " rules { random_in_layer { rule: 'weak' seed: 3 } unit: UNIT_KV_GROUP }",
+                   " rules { fixed_heads { heads { layer: 1 } } unit: UNIT_KV_GROUP } }"));
+  Prepare(job, Pairs(2));
+  EXPECT_EQ(pooled_.kv_heads, FakeCatalog::kKvHeads);
+  EXPECT_EQ(pooled_.group_score, v1::GROUP_SCORE_MAX);
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 6);
+  EXPECT_EQ(plan.rules(1).label(), "weak");
+  EXPECT_EQ(plan.rules(1).unit(), v1::UNIT_KV_GROUP);
+  EXPECT_EQ(plan.rules(1).group_score(), v1::GROUP_SCORE_MAX);
+  EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), .1f);
+  EXPECT_EQ(plan.rules(2).label(), "weak and not sink scale=2");
+  ASSERT_EQ(plan.rules(2).combined().parts_size(), 2);
+  EXPECT_EQ(plan.rules(2).combined().parts(0).unit(), v1::UNIT_KV_GROUP);
+  EXPECT_THAT(plan.rules(2).combined().parts(1).threshold().layer_values(), ElementsAre(.5, .75));
+  EXPECT_EQ(plan.rules(4).label(), "random_in_layer(weak)");
+  EXPECT_EQ(plan.rules(4).combined().steps(1).unit(), v1::UNIT_KV_GROUP);
+  ASSERT_EQ(plan.rules(5).fixed_heads().heads_size(), 3) << "the group's query heads";
+  EXPECT_EQ(plan.rules(5).fixed_heads().heads(2).head(), 2);
 }
 
 TEST_F(JobFlowTest, ASecondJobOnTheSameFilesSkipsPrepare) {

@@ -47,8 +47,8 @@ class TestServer {
   void Restart() {
     plan::ThresholdsFn thresholds =
         [this](const std::string& job, std::span<const catalog::Score* const> scores,
-               std::span<const double> fractions, std::span<const uint8_t> layers) {
-          return results::ThresholdsAtFractions(*jobs, *artifacts, job, scores, fractions, layers);
+               std::span<const double> fractions, const results::ScorePool& pool) {
+          return results::ThresholdsAtFractions(*jobs, *artifacts, job, scores, fractions, pool);
         };
     flow = std::make_unique<plan::JobFlow>(
         *jobs, *artifacts, catalog, std::move(thresholds),

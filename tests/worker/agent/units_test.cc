@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/base/digest.h"
 #include "common/catalog/measurements.h"
 #include "common/format/frame.h"
 #include "worker/agent/chunk_builder.h"
@@ -26,6 +25,7 @@ catalog::ModelConfig Model() {
   catalog::ModelConfig model;
   model.layers = 2;
   model.heads = 3;
+  model.kv_heads = 1;
   model.head_dim = 2;
   return model;
 }
@@ -98,6 +98,8 @@ TEST(BuildUnit, AnAblateUnitIsRuleMajorAndKeysEveryRow) {
   rules[3].mutable_random()->set_p(0.5);
   rules[3].mutable_random()->set_seed(1234);
   rules[4].set_none(true);
+  rules[0].mutable_intervention()->set_scale(0.5);
+  rules[1].mutable_intervention()->set_first_value(true);
   const auto built = BuildUnit(Range(10, 2, 3, 5), Samples(), rules, Model());
   ASSERT_TRUE(built.ok()) << built.status();
   const engine::Unit& unit = built->unit;
@@ -116,10 +118,54 @@ TEST(BuildUnit, AnAblateUnitIsRuleMajorAndKeysEveryRow) {
   EXPECT_EQ(unit.rules[3].select, Select::kRandom);
   EXPECT_EQ(unit.rules[3].probability, 0.5);
   EXPECT_EQ(unit.rules[4].select, Select::kNone);
+  using Kind = engine::Intervention::Kind;
+  EXPECT_EQ(unit.rules[0].intervention, (engine::Intervention{Kind::kScale, 0.5f}));
+  EXPECT_EQ(unit.rules[1].intervention.kind, Kind::kFirstValue);
+  EXPECT_EQ(unit.rules[2].intervention.kind, Kind::kZero);
   ASSERT_EQ(unit.rows.size(), 10u);
   EXPECT_EQ(unit.rows[7].rule, 3);
   EXPECT_THAT(Ids(unit.rows[7].suffix), ElementsAre(21));
-  EXPECT_EQ(unit.rows[7].random_key, RandomKey(1234, "quiz/1/0"));
+  EXPECT_EQ(unit.rules[3].seed, 1234u);
+  EXPECT_EQ(unit.rows[7].sample, "quiz/1/0");
+}
+
+TEST(BuildUnit, CombinedRulesBringTheirPartsAndSteps) {
+  std::vector<v1::ResolvedRule> rules(1);
+  v1::CombinedRule& combined = *rules[0].mutable_combined();
+  v1::ResolvedRule* part = combined.add_parts();
+  part->mutable_threshold()->set_score("entropy");
+  part->mutable_threshold()->add_layer_values(1);
+  part->mutable_threshold()->add_layer_values(2);
+  part->set_unit(v1::UNIT_KV_GROUP);
+  part->set_group_score(v1::GROUP_SCORE_MIN);
+  part->add_layers(1);
+  combined.add_parts()->mutable_random()->set_seed(9);
+  using Proto = v1::CombineStep;
+  for (const auto op : {Proto::PART, Proto::PART, Proto::AND, Proto::PART, Proto::OR, Proto::PART,
+                        Proto::AND_NOT, Proto::RANDOM_IN_LAYER}) {
+    combined.add_steps()->set_op(op);
+  }
+  combined.mutable_steps(1)->set_part(1);
+  combined.mutable_steps(7)->set_seed(4);
+  combined.mutable_steps(7)->set_unit(v1::UNIT_KV_GROUP);
+  const auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  const engine::Rule& rule = built->unit.rules[0];
+  EXPECT_EQ(rule.select, Select::kCombined);
+  ASSERT_EQ(rule.parts.size(), 2u);
+  EXPECT_THAT(rule.parts[0].layer_thresholds, ElementsAre(1, 2));
+  EXPECT_EQ(rule.parts[0].unit, engine::HeadUnit::kKvGroup);
+  EXPECT_EQ(rule.parts[0].group_score, engine::GroupScore::kMin);
+  EXPECT_THAT(rule.parts[0].layers, ElementsAre(0, 1));
+  EXPECT_EQ(rule.parts[1].seed, 9u);
+  using Op = engine::CombineStep::Op;
+  std::vector<Op> ops;
+  for (const engine::CombineStep& step : rule.steps) ops.push_back(step.op);
+  EXPECT_THAT(ops, ElementsAre(Op::kPart, Op::kPart, Op::kAnd, Op::kPart, Op::kOr, Op::kPart,
+                               Op::kAndNot, Op::kRandomInLayer));
+  EXPECT_EQ(rule.steps[1].part, 1);
+  EXPECT_EQ(rule.steps[7].seed, 4u);
+  EXPECT_EQ(rule.steps[7].unit, engine::HeadUnit::kKvGroup);
 }
 
 TEST(BuildUnit, NamesWhatDoesNotFit) {
@@ -135,6 +181,14 @@ TEST(BuildUnit, NamesWhatDoesNotFit) {
   rules[0].mutable_top_k()->set_score("entropy");
   rules[0].mutable_top_k()->set_k(4);
   EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("top_k is 4"));
+  rules[0].set_unit(v1::UNIT_KV_GROUP);
+  rules[0].mutable_top_k()->set_k(2);
+  EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("top_k is 2, the model has 1 KV heads"));
+  rules[0].clear_unit();
+  rules[0].mutable_top_k()->set_k(3);
+  rules[0].mutable_intervention()->set_resample(1);
+  EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("its intervention is none"));
+  rules[0].clear_intervention();
   rules[0].set_none(true);
   rules[0].add_layers(2);
   EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("layer 2 is not below 2"));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <iostream>
+#include <map>
 
 #include "gtest/gtest.h"
 
@@ -91,6 +92,36 @@ Rule FixedRule(std::vector<Head> heads) {
   Rule rule;
   rule.select = Rule::Select::kFixedHeads;
   rule.heads = std::move(heads);
+  return rule;
+}
+
+std::string_view SampleName(size_t i) {
+  static std::map<size_t, std::string>& names = *new std::map<size_t, std::string>;
+  return names.try_emplace(i, "sample/" + std::to_string(i)).first->second;
+}
+
+Rule RandomRule(double probability) {
+  Rule rule;
+  rule.select = Rule::Select::kRandom;
+  rule.probability = probability;
+  return rule;
+}
+
+Rule TopKRule(const std::string& score, int k) {
+  Rule rule;
+  rule.select = Rule::Select::kTopK;
+  rule.score = &ScoreOrDie(score);
+  rule.top_k = k;
+  return rule;
+}
+
+Rule Scaled(Rule rule, float scale) {
+  rule.intervention = {Intervention::Kind::kScale, scale};
+  return rule;
+}
+
+Rule ToFirstValue(Rule rule) {
+  rule.intervention.kind = Intervention::Kind::kFirstValue;
   return rule;
 }
 
