@@ -126,7 +126,31 @@ absl::StatusOr<v1::Rule> ScoreRule(std::string_view text, size_t at, const std::
   return out;
 }
 
-absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& score_job) {
+std::string FullName(const JobName& job_name, std::string_view job) {
+  return job_name ? job_name(std::string(job)) : std::string(job);
+}
+
+// JOB:RULE.
+struct JobRule {
+  std::string job;
+  int rule = 0;
+};
+absl::StatusOr<JobRule> RuleOfJob(std::string_view text, std::string_view argument,
+                                  const JobName& job_name) {
+  const size_t colon = argument.rfind(':');
+  JobRule out;
+  if (colon == std::string_view::npos || colon == 0 ||
+      !absl::SimpleAtoi(std::string(argument.substr(colon + 1)), &out.rule)) {
+    return InvalidField(
+        "--rule", text,
+        "needs JOB:RULE, a finished ablate or sweep job and the number of its rule");
+  }
+  out.job = FullName(job_name, argument.substr(0, colon));
+  return out;
+}
+
+absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& score_job,
+                                  const JobName& job_name) {
   if (text.rfind("heads=", 0) == 0) return FixedHeads(text, text.substr(6));
   if (text.rfind("random=", 0) == 0) return Random(text, text.substr(7));
   if (const auto control = Call(text, "random_in_layer")) {
@@ -134,6 +158,22 @@ absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& scor
     HC_ASSIGN_OR_RETURN(const uint64_t seed, Seed(text, control->rest, "random_in_layer(NAME)"));
     out.mutable_random_in_layer()->set_rule(std::string(control->argument));
     out.mutable_random_in_layer()->set_seed(seed);
+    return out;
+  }
+  if (const auto control = Call(text, "static_heads"); control && control->rest.empty()) {
+    v1::Rule out;
+    HC_ASSIGN_OR_RETURN(JobRule of, RuleOfJob(text, control->argument, job_name));
+    out.mutable_static_heads()->set_job(std::move(of.job));
+    out.mutable_static_heads()->set_rule(of.rule);
+    return out;
+  }
+  if (const auto control = Call(text, "shuffled")) {
+    v1::Rule out;
+    HC_ASSIGN_OR_RETURN(JobRule of, RuleOfJob(text, control->argument, job_name));
+    HC_ASSIGN_OR_RETURN(const uint64_t seed, Seed(text, control->rest, "shuffled(JOB:RULE)"));
+    out.mutable_shuffled()->set_job(std::move(of.job));
+    out.mutable_shuffled()->set_rule(of.rule);
+    out.mutable_shuffled()->set_seed(seed);
     return out;
   }
   if (IsExpression(text)) {
@@ -146,28 +186,30 @@ absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& scor
     return InvalidField("--rule", text,
                         "must be SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, "
                         "heads=L.H,..., random=P, \"NAME and NAME\", \"NAME or NAME\", \"NAME and "
-                        "not NAME\" or random_in_layer(NAME)");
+                        "not NAME\", random_in_layer(NAME), static_heads(JOB:RULE) or "
+                        "shuffled(JOB:RULE)");
   }
   return ScoreRule(text, at, score_job);
 }
 
 }  // namespace
 
-absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job) {
+absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job,
+                                   const JobName& job_name) {
   const size_t named = text.find(":=");
-  if (named == std::string_view::npos) return Selector(text, score_job);
+  if (named == std::string_view::npos) return Selector(text, score_job, job_name);
   const auto strip = [](std::string_view part) {
     return std::string(absl::StripAsciiWhitespace(std::string(part)));
   };
   const std::string name = strip(text.substr(0, named));
   if (name.empty()) return InvalidField("--rule", text, "needs a name before ':='");
-  HC_ASSIGN_OR_RETURN(v1::Rule out, Selector(strip(text.substr(named + 2)), score_job));
+  HC_ASSIGN_OR_RETURN(v1::Rule out, Selector(strip(text.substr(named + 2)), score_job, job_name));
   out.set_name(name);
   return out;
 }
 
-absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text) {
-  constexpr std::string_view kFlag = "--intervention", kScale = "scale=";
+absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text, const JobName& job_name) {
+  constexpr std::string_view kFlag = "--intervention", kScale = "scale=", kMean = "mean=";
   v1::Intervention out;
   if (text == "zero") {
     out.set_zero(true);
@@ -176,8 +218,13 @@ absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text) {
   } else if (text.rfind(kScale, 0) == 0) {
     HC_ASSIGN_OR_RETURN(const double scale, Number(text, text.substr(kScale.size()), kFlag));
     out.set_scale(scale);
+  } else if (text == "mean") {
+    out.set_mean("");
+  } else if (text.rfind(kMean, 0) == 0 && text.size() > kMean.size()) {
+    out.set_mean(FullName(job_name, text.substr(kMean.size())));
   } else {
-    return InvalidField(kFlag, text, "must be zero, first_value or scale=A");
+    return InvalidField(kFlag, text,
+                        "must be zero, first_value, scale=A, mean=JOB or, in a sweep, mean");
   }
   return out;
 }

@@ -7,15 +7,19 @@
 //   heads=0.3,4.7               fixed query heads, layer.head
 //   random=0.1 or random=0.1,seed=3
 //   weak and not sink           rule algebra over rules that have names
+//   static_heads(JOB:2)         the heads that rule 2 of that job changed most often, for every
+//   sample shuffled(JOB:2)             another document's mask under that rule; ,seed=N may follow
 //   random_in_layer(weak)       as many heads as rule `weak` has, at random; ,seed=N may follow
 //   weak := entropy:top=2       any of these, with a name
 //
-// and of what inactive heads become, as `--intervention` takes it: zero, first_value or scale=A.
+// and of what inactive heads become, as `--intervention` takes it: zero, first_value, scale=A or
+// mean=JOB.
 //
 // Pure. Errors: INVALID_ARGUMENT with the text and what is allowed.
 
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -24,9 +28,14 @@
 
 namespace headcount::cli {
 
-absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job);
+// `job_name` makes a job's full name from what the user wrote.
+using JobName = std::function<std::string(const std::string&)>;
 
-absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text);
+absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job,
+                                   const JobName& job_name = {});
+
+absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text,
+                                                   const JobName& job_name = {});
 
 // "0-3,7" -> 0 1 2 3 7.
 absl::StatusOr<std::vector<int>> ParseIntegers(std::string_view field, std::string_view text);

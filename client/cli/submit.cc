@@ -52,7 +52,8 @@ void AddCommonFlags(CLI::App* command, SubmitFlags& flags) {
 void AddRuleFlags(CLI::App* command, SubmitFlags& flags) {
   flags.layers.AddTo(command);
   command->add_option("--intervention", flags.intervention,
-                      "what inactive heads become: zero (default), first_value or scale=A");
+                      "what inactive heads become: zero (default), first_value, scale=A or "
+                      "mean=JOB, of that score job (in a sweep mean, of its own)");
   command
       ->add_option("--unit", flags.unit,
                    "what is decided about: query_head (default), or kv_group: all query heads of "
@@ -100,9 +101,10 @@ void Submit(Context& context, const SubmitFlags& flags, v1::Job job) {
 }
 
 // Nothing is set where the flag is not.
-absl::StatusOr<v1::Intervention> InterventionOf(const SubmitFlags& flags) {
+absl::StatusOr<v1::Intervention> InterventionOf(const Context& context, const SubmitFlags& flags) {
   if (flags.intervention.empty()) return v1::Intervention();
-  return ParseIntervention(flags.intervention);
+  return ParseIntervention(flags.intervention,
+                           [&](const std::string& job) { return context.JobName(job); });
 }
 
 v1::Unit UnitOf(const SubmitFlags& flags) {
@@ -126,22 +128,28 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
   v1::Job job;
   HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
-  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(flags));
+  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
   for (const std::string& text : flags.rules) {
     HC_ASSIGN_OR_RETURN(
         v1::Rule rule,
-        ParseRule(text, flags.score_job.empty() ? "" : context.JobName(flags.score_job)));
-    if (layers.include_size() + layers.exclude_size() > 0) *rule.mutable_layers() = layers;
+        ParseRule(text, flags.score_job.empty() ? "" : context.JobName(flags.score_job),
+                  [&](const std::string& job) { return context.JobName(job); }));
+    const bool takes_layers = !rule.has_shuffled() && !rule.has_static_heads();
+    if (takes_layers && layers.include_size() + layers.exclude_size() > 0) {
+      *rule.mutable_layers() = layers;
+    }
     if (intervention.ByteSizeLong() > 0) *rule.mutable_intervention() = intervention;
     // Expressions have the units of their rules.
-    if (rule.select_case() != v1::Rule::kExpression) rule.set_unit(UnitOf(flags));
+    const bool takes_unit = rule.select_case() != v1::Rule::kExpression && !rule.has_shuffled() &&
+                            !rule.has_static_heads();
+    if (takes_unit) rule.set_unit(UnitOf(flags));
     if (rule.has_threshold()) rule.set_group_score(GroupScoreOf(flags));
     *job.mutable_ablate()->add_rules() = std::move(rule);
   }
   return job;
 }
 
-absl::StatusOr<v1::Job> SweepJob(const SubmitFlags& flags) {
+absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flags) {
   v1::Job job;
   v1::SweepSpec* sweep = job.mutable_sweep();
   HC_ASSIGN_OR_RETURN(*sweep->mutable_workload(), flags.workload.ToWorkload());
@@ -156,7 +164,7 @@ absl::StatusOr<v1::Job> SweepJob(const SubmitFlags& flags) {
   sweep->set_random_seed(flags.random_seed);
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
-  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(flags));
+  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
   if (intervention.ByteSizeLong() > 0) *sweep->mutable_intervention() = intervention;
   sweep->set_unit(UnitOf(flags));
   sweep->set_group_score(GroupScoreOf(flags));
@@ -194,7 +202,8 @@ void AddSubmit(CLI::App& app, Context& context) {
       ->add_option("--rule", flags->rules,
                    "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, "
                    "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
-                   "B\", \"A and not B\", random_in_layer(A)[,seed=N]; may be repeated "
+                   "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
+                   "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
                    "(docs/rules.md)")
       ->required();
   ablate->add_option("--score-job", flags->score_job, "job whose scores fractions are taken from");
@@ -223,7 +232,7 @@ void AddSubmit(CLI::App& app, Context& context) {
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
       "--scores "
       "output_norm_ln,random --watch");
-  sweep->callback([run, flags] { run(SweepJob(*flags)); });
+  sweep->callback([run, flags, &context] { run(SweepJob(context, *flags)); });
 }
 
 }  // namespace headcount::cli

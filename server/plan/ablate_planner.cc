@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
 #include "server/plan/rule_expression.h"
@@ -58,7 +59,7 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
   for (const auto& [pool, wanted] : asked) {
     const std::vector<const catalog::Score*> scores(wanted.scores.begin(), wanted.scores.end());
     const std::vector<double> fractions(wanted.fractions.begin(), wanted.fractions.end());
-    const auto found = input.thresholds(pool.score_job, scores, fractions, pool.scores);
+    const auto found = input.results.thresholds(pool.score_job, scores, fractions, pool.scores);
     if (!found.ok()) return Annotate(found.status(), "thresholds from " + pool.score_job);
     for (size_t s = 0; s < scores.size(); ++s) {
       for (size_t f = 0; f < fractions.size(); ++f) {
@@ -124,6 +125,8 @@ absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, const catalog::Mo
   if (rule.select_case() == v1::Rule::kExpression) {
     return NewRule(rule.expression(), kNoFraction, layers);
   }
+  if (rule.has_shuffled()) return NewRule("shuffled", kNoFraction, {});
+  if (rule.has_static_heads()) return NewRule("static_heads", kNoFraction, {});
   if (rule.has_random_in_layer()) {
     return NewRule(absl::StrCat("random_in_layer(", rule.random_in_layer().rule(), ")"),
                    kNoFraction, layers);
@@ -137,6 +140,77 @@ absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, const catalog::Mo
   v1::ResolvedRule resolved = NewRule("fixed", kNoFraction, layers);
   *resolved.mutable_fixed_heads() = QueryHeads(rule.fixed_heads(), rule.unit(), model);
   return resolved;
+}
+
+// Fills in the rules that take the masks of another job. Their label names that job's rule, so that
+// several of one score make a curve.
+absl::Status AddControls(const v1::AblateSpec& spec, const PlanInput& input,
+                         std::vector<v1::ResolvedRule>* rules) {
+  int64_t bytes = 0;
+  for (int i = 0; i < spec.rules_size(); ++i) {
+    const v1::Rule& rule = spec.rules(i);
+    if (!rule.has_shuffled() && !rule.has_static_heads()) continue;
+    v1::ResolvedRule& resolved = (*rules)[static_cast<size_t>(i)];
+    const bool shuffled = rule.has_shuffled();
+    const std::string& job = shuffled ? rule.shuffled().job() : rule.static_heads().job();
+    const auto masks =
+        input.results.masks(job, shuffled ? rule.shuffled().rule() : rule.static_heads().rule());
+    if (!masks.ok()) return Annotate(masks.status(), absl::StrCat("ablate.rules[", i, "]"));
+    if (rule.name().empty()) {
+      resolved.set_label(absl::StrCat(resolved.label(), "(", masks->label, ")"));
+    }
+    resolved.set_nominal_fraction(masks->nominal_fraction);
+    if (!shuffled) {
+      HC_ASSIGN_OR_RETURN(*resolved.mutable_fixed_heads(), StaticHeadsOf(*masks, input.model));
+      // Nothing was changed, and nothing is.
+      if (resolved.fixed_heads().heads().empty()) resolved.set_none(true);
+      continue;
+    }
+    HC_ASSIGN_OR_RETURN(*resolved.mutable_sample_masks(),
+                        ShuffledMasksOf(*masks, rule.shuffled().seed(), input.manifest,
+                                        input.manifest_digest, input.model));
+    bytes += static_cast<int64_t>(resolved.sample_masks().masks().size());
+    if (bytes > kMaxMaskBytes) {
+      return WithReason(absl::FailedPreconditionError(
+                            absl::StrCat("ablate.rules[", i,
+                                         "]: the masks of this and the shuffled rules before "
+                                         "it have ",
+                                         bytes, " bytes, at most ", kMaxMaskBytes,
+                                         " are planned; "
+                                         "ask for fewer rules in a job")),
+                        "MASKS_TOO_LARGE");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The means that interventions name, each job's once; `rules` (with the baseline in front) get
+// their places.
+absl::StatusOr<std::vector<v1::HeadMeans>> AddMeans(const v1::AblateSpec& spec,
+                                                    const PlanInput& input,
+                                                    std::vector<v1::ResolvedRule>* rules) {
+  std::vector<v1::HeadMeans> means;
+  std::map<std::string, int> places;
+  size_t bytes = 0;
+  for (int i = 0; i < spec.rules_size(); ++i) {
+    if (!spec.rules(i).intervention().has_mean()) continue;
+    const std::string& job = spec.rules(i).intervention().mean();
+    const auto [place, is_new] = places.emplace(job, static_cast<int>(means.size()));
+    if (is_new) {
+      HC_ASSIGN_OR_RETURN(v1::HeadMeans found, MeansFor(job, input));
+      bytes += found.ByteSizeLong();
+      means.push_back(std::move(found));
+    }
+    if (bytes > kMaxMeanBytes) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "ablate.rules[", i, "].intervention.mean: the means of ", means.size(), " jobs have ",
+              bytes, " bytes, at most ", kMaxMeanBytes, " go with a task")),
+          "MEANS_TOO_LARGE");
+    }
+    (*rules)[static_cast<size_t>(i) + 1].set_means(place->second);
+  }
+  return means;
 }
 
 class Ablate final : public Planner {
@@ -159,11 +233,16 @@ class Ablate final : public Planner {
       SetIntervention(rule.intervention(), &resolved);
       rules.push_back(std::move(resolved));
     }
+    HC_RETURN_IF_ERROR(AddControls(spec, input, &rules));
     ResolveReferences(spec.rules(), &rules);
     v1::ResolvedRule baseline = NewRule("baseline", 0, {});
     baseline.set_none(true);
     rules.insert(rules.begin(), std::move(baseline));
-    return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
+    HC_ASSIGN_OR_RETURN(std::vector<v1::HeadMeans> means, AddMeans(spec, input, &rules));
+    HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
+                                                     std::move(rules), input.rules_per_unit));
+    for (v1::HeadMeans& each : means) *plan.add_means() = std::move(each);
+    return plan;
   }
 };
 

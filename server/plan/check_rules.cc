@@ -45,26 +45,41 @@ absl::Status CheckLayerList(const google::protobuf::RepeatedField<int32_t>& list
   return absl::OkStatus();
 }
 
-// Looks each score job up once: a job may have thousands of rules.
-class ScoreJobs {
+// Looks each job that rules name up once: a job may have thousands of rules.
+class NamedJobs {
  public:
-  ScoreJobs(const ValidationContext& context, std::string model)
+  NamedJobs(const ValidationContext& context, std::string model)
       : context_(context), model_(std::move(model)) {}
 
-  absl::Status Check(const std::string& name, const std::string& path) {
-    if (checked_.contains(name)) return absl::OkStatus();
-    HC_RETURN_IF_ERROR(CheckNew(name, path));
-    checked_.insert(name);
-    return absl::OkStatus();
+  // It has stored scores.
+  absl::Status CheckScores(const std::string& name, const std::string& path) {
+    return Check(name, path, /*scores=*/true);
+  }
+  // It has stored masks of rule `rule`.
+  absl::Status CheckMasks(const std::string& name, int rule, const std::string& path) {
+    HC_RETURN_IF_ERROR(Check(name, path + ".job", /*scores=*/false));
+    const v1::Job& job = checked_.at({name, false});
+    // A sweep's rules are counted where it is planned; the job's own tells more.
+    const int64_t rules = job.has_ablate() ? job.ablate().rules_size() : context_.limits.max_rules;
+    if (rule >= 0 && rule < rules) return absl::OkStatus();
+    return OutOfRange(path + ".rule", rule, rules, "rules (of that job)");
   }
 
  private:
-  absl::Status CheckNew(const std::string& name, const std::string& path) {
+  absl::Status Check(const std::string& name, const std::string& path, bool scores) {
+    if (checked_.contains({name, scores})) return absl::OkStatus();
+    return CheckNew(name, path, scores);
+  }
+
+  absl::Status CheckNew(const std::string& name, const std::string& path, bool scores) {
     HC_RETURN_IF_ERROR(CheckJobName(name, path));
     const absl::StatusOr<v1::Job> job = context_.jobs.GetJob(name);
     if (!job.ok()) return WithField(Annotate(job.status(), path), path);
-    if (!job->has_score() && !job->has_sweep()) {
+    if (scores && !job->has_score() && !job->has_sweep()) {
       return InvalidField(path, name, "must be a score or sweep job: others keep no scores");
+    }
+    if (!scores && !job->has_ablate() && !job->has_sweep()) {
+      return InvalidField(path, name, "must be an ablate or sweep job: others have no masks");
     }
     if (const std::string& model = format::WorkloadOf(*job).model(); model != model_) {
       return InvalidField(path, name,
@@ -77,6 +92,7 @@ class ScoreJobs {
                                   "SCORE_JOB_NOT_SUCCEEDED"),
                        path);
     }
+    checked_[{name, scores}] = *job;
     return absl::OkStatus();
   }
 
@@ -94,7 +110,7 @@ class ScoreJobs {
 
   const ValidationContext& context_;
   const std::string model_;
-  std::set<std::string> checked_;
+  std::map<std::pair<std::string, bool>, v1::Job> checked_;  // by name, and whether for scores
 };
 
 absl::Status CheckValue(double value, const std::string& path) {
@@ -118,7 +134,7 @@ absl::Status CheckLayerValues(const v1::LayerValues& layers, const std::string& 
 }
 
 absl::Status CheckThreshold(const v1::Threshold& threshold, v1::Unit unit, const std::string& path,
-                            const ModelShape& model, ScoreJobs& score_jobs) {
+                            const ModelShape& model, NamedJobs& jobs) {
   HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(threshold.score(), path + ".score"));
   if (score->is_random()) {
     return InvalidField(path + ".score", threshold.score(),
@@ -136,7 +152,7 @@ absl::Status CheckThreshold(const v1::Threshold& threshold, v1::Unit unit, const
       if (threshold.score_job().empty()) {
         return InvalidField(path + ".score_job", "", "is required with `fraction`");
       }
-      return score_jobs.Check(threshold.score_job(), path + ".score_job");
+      return jobs.CheckScores(threshold.score_job(), path + ".score_job");
     case v1::Threshold::kTopK:
       if (threshold.top_k() < 0) {
         return InvalidField(path + ".top_k", std::to_string(threshold.top_k()),
@@ -198,6 +214,18 @@ absl::Status CheckExpression(const v1::Rule& rule, const std::string& path) {
   return absl::OkStatus();
 }
 
+// Masks of another job are taken as they were.
+absl::Status CheckTakenMasks(const v1::Rule& rule, const std::string& path) {
+  if (!rule.layers().include().empty() || !rule.layers().exclude().empty()) {
+    return InvalidField(path + ".layers", "", "must be empty: the masks are taken as they were");
+  }
+  if (rule.unit() == v1::UNIT_KV_GROUP) {
+    return InvalidField(path + ".unit", "UNIT_KV_GROUP",
+                        "must be unset: the masks are taken as they were");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckName(const std::string& name, const std::string& path) {
   if (name.empty() || IsRuleName(name)) return absl::OkStatus();
   return InvalidField(path, name.substr(0, 100),
@@ -205,9 +233,12 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
 }
 
 absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
-                       ScoreJobs& score_jobs) {
+                       NamedJobs& jobs) {
   HC_RETURN_IF_ERROR(CheckName(rule.name(), path + ".name"));
   HC_RETURN_IF_ERROR(CheckIntervention(rule.intervention(), path + ".intervention"));
+  if (rule.intervention().has_mean()) {
+    HC_RETURN_IF_ERROR(jobs.CheckScores(rule.intervention().mean(), path + ".intervention.mean"));
+  }
   HC_RETURN_IF_ERROR(CheckUnit(rule.unit(), path + ".unit"));
   HC_RETURN_IF_ERROR(CheckGroupScore(rule.group_score(), rule.unit(), rule.has_threshold(),
                                      path + ".group_score"));
@@ -222,7 +253,7 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
   HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
   switch (rule.select_case()) {
     case v1::Rule::kThreshold:
-      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, score_jobs);
+      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, jobs);
     case v1::Rule::kFixedHeads:
       return CheckFixedHeads(rule.fixed_heads(), rule.unit(), rule.layers(), path + ".fixed_heads",
                              model);
@@ -234,15 +265,19 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
       if (!rule.random_in_layer().rule().empty()) return absl::OkStatus();
       return InvalidField(path + ".random_in_layer.rule", "", "is required: the name of a rule");
     case v1::Rule::kShuffled:
-      return UnimplementedField(path + ".shuffled");
+      HC_RETURN_IF_ERROR(CheckTakenMasks(rule, path));
+      return jobs.CheckMasks(rule.shuffled().job(), rule.shuffled().rule(), path + ".shuffled");
     case v1::Rule::kStaticHeads:
-      return UnimplementedField(path + ".static_heads");
+      HC_RETURN_IF_ERROR(CheckTakenMasks(rule, path));
+      return jobs.CheckMasks(rule.static_heads().job(), rule.static_heads().rule(),
+                             path + ".static_heads");
     case v1::Rule::SELECT_NOT_SET:
       break;
   }
-  return InvalidField(path + ".select", "",
-                      "one of threshold, fixed_heads, random, expression and random_in_layer is "
-                      "required; the baseline is run without being asked for");
+  return InvalidField(
+      path + ".select", "",
+      "one of threshold, fixed_heads, random, expression, random_in_layer, shuffled "
+      "and static_heads is required; the baseline is run without being asked for");
 }
 
 }  // namespace
@@ -282,7 +317,7 @@ absl::Status CheckIntervention(const v1::Intervention& intervention, const std::
       if (intervention.zero()) return absl::OkStatus();
       return InvalidField(path + ".zero", "false", "must be true when it is set");
     case v1::Intervention::kMean:
-      return UnimplementedField(path + ".mean");
+      return absl::OkStatus();  // the job is looked up where there is one to look in
     case v1::Intervention::kFirstValue:
       if (intervention.first_value()) return absl::OkStatus();
       return InvalidField(path + ".first_value", "false", "must be true when it is set");
@@ -350,10 +385,10 @@ absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
     return InvalidField("ablate.rules", absl::StrCat(spec.rules_size(), " rules"),
                         absl::StrCat("must be at most ", context.limits.max_rules, " rules"));
   }
-  ScoreJobs score_jobs(context, spec.workload().model());
+  NamedJobs jobs(context, spec.workload().model());
   for (int i = 0; i < spec.rules_size(); ++i) {
     HC_RETURN_IF_ERROR(
-        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, score_jobs));
+        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, jobs));
   }
   return CheckReferences(spec.rules(), "ablate.rules");
 }

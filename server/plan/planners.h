@@ -18,6 +18,7 @@
 #include "common/catalog/scores.h"
 #include "headcount/v1/job.pb.h"
 #include "headcount/v1/storage.pb.h"
+#include "server/results/rule_masks.h"
 #include "server/results/score_pool.h"
 #include "server/store/job_store.h"
 
@@ -29,13 +30,25 @@ using ThresholdsFn = std::function<absl::StatusOr<std::vector<std::vector<double
     const std::string& job, std::span<const catalog::Score* const> scores,
     std::span<const double> fractions, const results::ScorePool& pool)>;
 
+// What a rule of a finished job did to each sample, and mean head outputs of a score job.
+using MasksFn = std::function<absl::StatusOr<results::RuleMasks>(const std::string& job, int rule)>;
+using MeansFn = std::function<absl::StatusOr<v1::HeadMeans>(const std::string& job)>;
+
+// What planners ask of stored results.
+struct ResultSources {
+  ThresholdsFn thresholds;
+  MasksFn masks;
+  MeansFn means;
+};
+
 struct PlanInput {
   const v1::Job& job;
   const v1::Manifest& manifest;
+  std::string manifest_digest;
   const catalog::ModelConfig& model;
   int samples_per_unit = 32;
   int rules_per_unit = 4;
-  const ThresholdsFn& thresholds;
+  const ResultSources& results;
 };
 
 class Planner {

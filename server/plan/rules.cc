@@ -49,6 +49,9 @@ void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rul
       if (static_cast<float>(intervention.scale()) == 0) return;
       rule->mutable_label()->append(absl::StrCat(" scale=", intervention.scale()));
       break;
+    case v1::Intervention::kMean:
+      rule->mutable_label()->append(" mean");
+      break;
     case v1::Intervention::kFirstValue:
       rule->mutable_label()->append(" first_value");
       break;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
 #include "server/plan/rules.h"
@@ -40,7 +41,8 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
   }
   std::vector<std::vector<double>> thresholds;
   if (!measured.empty()) {
-    HC_ASSIGN_OR_RETURN(thresholds, input.thresholds(input.job.name(), measured, fractions, pool));
+    HC_ASSIGN_OR_RETURN(thresholds,
+                        input.results.thresholds(input.job.name(), measured, fractions, pool));
   }
   std::vector<v1::ResolvedRule> rules;
   rules.reserve(scores.size() * fractions.size());
@@ -77,7 +79,12 @@ class Sweep final : public Planner {
     if (stage == store::Stage::kAblate) {
       HC_ASSIGN_OR_RETURN(rules, Rules(input));
     }
-    return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
+    HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
+                                                     std::move(rules), input.rules_per_unit));
+    if (stage == store::Stage::kAblate && input.job.sweep().intervention().has_mean()) {
+      HC_ASSIGN_OR_RETURN(*plan.add_means(), MeansFor(input.job.name(), input));
+    }
+    return plan;
   }
 };
 

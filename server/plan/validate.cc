@@ -89,6 +89,10 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
   if (!spec.user_scores().empty()) return UnimplementedField("sweep.user_scores");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
+  if (!spec.intervention().mean().empty()) {
+    return InvalidField("sweep.intervention.mean", spec.intervention().mean(),
+                        "must be empty: a sweep takes the means of its own score stage");
+  }
   HC_RETURN_IF_ERROR(CheckUnit(spec.unit(), "sweep.unit"));
   HC_RETURN_IF_ERROR(
       CheckGroupScore(spec.group_score(), spec.unit(), /*scored=*/true, "sweep.group_score"));

@@ -19,6 +19,8 @@ class RulesTest(unittest.TestCase):
         cls.service: Service = cls.context.__enter__()
         cls.scores = cls.service.submit("score", "--model=tiny", "--task=everyday", "--limit=4")
         cls.service.finish(cls.scores)
+        cls.ablated = cls.service.submit("ablate", "--model=tiny", "--task=everyday", "--limit=4", "--rule=random=.3")
+        cls.service.finish(cls.ablated)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -35,10 +37,12 @@ class RulesTest(unittest.TestCase):
         commands = [line for block in blocks for line in block.splitlines()]
         self.assertGreater(len(commands), 5)
         # The names that the examples use, in terms of what this service has.
-        words = {"SmolLM2-135M-Instruct": "tiny", "piqa": "everyday", "SCORES": self.scores}
+        words = {"SmolLM2-135M-Instruct": "tiny", "piqa": "everyday", "SCORES": self.scores, "ABLATED": self.ablated}
         for command in commands:
             with self.subTest(command):
-                program, *args = [words.get(word, word) for word in shlex.split(command)]
+                program, *args = [
+                    re.sub("|".join(words), lambda found: words[found[0]], word) for word in shlex.split(command)
+                ]
                 self.assertEqual(program, "headcount")
                 self.service.cli(*args, *(["--validate-only"] if args[0] == "submit" else []))
 
@@ -91,6 +95,40 @@ class RulesTest(unittest.TestCase):
         groups = answer["tables"][0]["points"][0]["kv_groups"]
         self.assertEqual(groups["always"]["groups"], 6)
         self.assertEqual(groups["all"]["kv_bytes_per_token"], 6 * 2 * 16 * 4)
+
+    def test_controls_of_a_finished_job(self) -> None:
+        job = self.service.submit(
+            "ablate", "--model=tiny", "--task=everyday", "--limit=4", "--rule=entropy:top=1", "--rule=random=.4,seed=2"
+        )
+        self.service.finish(job)
+        source = self.masks(self.service.lines("samples", job, "--limit=0"), 1)
+        controls = self.ablate(f"--rule=static_heads({job}:1)", f"--rule=shuffled({job}:1),seed=5")
+        static, shuffled = self.masks(controls, 0), self.masks(controls, 1)
+        often = [sum(head in heads for heads in source.values()) for head in range(12)]
+        kept = next(iter(static.values()))
+        self.assertTrue(all(heads == kept for heads in static.values()))
+        self.assertEqual(len(kept), round(sum(map(len, source.values())) / len(source)))
+        self.assertGreaterEqual(min(often[h] for h in kept), max(often[h] for h in range(12) if h not in kept))
+
+        def document(sample: str) -> str:
+            return sample.rsplit("/", 1)[0]
+
+        self.assertEqual(sorted(map(sorted, shuffled.values())), sorted(map(sorted, source.values())))
+        for sample, heads in shuffled.items():
+            donors = {document(other) for other, given in source.items() if given == heads}
+            self.assertNotEqual(donors, {document(sample)})
+
+    def test_means_of_a_score_job_take_the_place_of_heads(self) -> None:
+        records = self.ablate("--rule=heads=0.0,1.2", f"--intervention=mean={self.scores}")
+        rows = [r for r in records if r["rule"] == 0]
+        zeroed = [r for r in self.ablate("--rule=heads=0.0,1.2") if r["rule"] == 0]
+        self.assertTrue(all(r["finite"] for r in rows))
+        self.assertNotEqual([r["log_likelihoods"] for r in rows], [r["log_likelihoods"] for r in zeroed])
+        sweep = self.service.submit(
+            *("sweep", "--model=tiny", "--task=everyday", "--limit=4", "--scores=value_norm", "--fractions=.3"),
+            "--intervention=mean",
+        )
+        self.service.finish(sweep)
 
     def test_slips_name_their_position(self) -> None:
         for rule, parts in {

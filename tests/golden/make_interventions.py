@@ -38,15 +38,25 @@ CASES = (
     Case("scale_up", {"kind": "scale", "scale": 1.75}, threshold=0.85),
     Case("first_value", {"kind": "first_value"}, heads=[(0, 0), (0, 3), (1, 2)]),
     Case("first_value_online", {"kind": "first_value"}, threshold=0.95),
+    Case("mean", {"kind": "mean"}, heads=[(0, 0), (1, 1), (1, 3)]),
+    Case("mean_online", {"kind": "mean"}, threshold=0.9),
     Case("zero", {"kind": "zero"}, heads=[(0, 2), (1, 1)]),
 )
+
+
+@dataclass
+class Means:
+    """Mean outputs of every layer's heads, [heads, head_dim] each, over the unchanged runs of all prompts."""
+
+    rest: list[torch.Tensor]  # over tokens i >= 1
+    first: list[torch.Tensor]  # at position 0
 
 
 class Hooks:
     """Changes z in front of every layer's W_O and keeps the masks."""
 
-    def __init__(self, model: torch.nn.Module, case: Case) -> None:
-        self.model, self.case = model, case
+    def __init__(self, model: torch.nn.Module, case: Case, means: Means) -> None:
+        self.model, self.case, self.means = model, case, means
         config = model.config
         self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
         self.masks: list[list[int]] = []
@@ -70,17 +80,21 @@ class Hooks:
                 mask = norms / norms.mean() < self.case.threshold
             self.masks.append(mask.int().tolist())
             for head in mask.nonzero().flatten().tolist():
-                z[:, head] = self.replacement(z[:, head], head)
+                z[:, head] = self.replacement(z[:, head], layer, head)
             return (z.flatten(1).unsqueeze(0),)
 
         return hook
 
-    def replacement(self, z: torch.Tensor, head: int) -> torch.Tensor:
+    def replacement(self, z: torch.Tensor, layer: int, head: int) -> torch.Tensor:
         kind = self.case.intervention["kind"]
         if kind == "zero":
             return torch.zeros_like(z)
         if kind == "scale":
             return z * self.case.intervention["scale"]
+        if kind == "mean":
+            mean = self.means.rest[layer][head].expand_as(z).clone()
+            mean[0] = self.means.first[layer][head]
+            return mean
         assert kind == "first_value"
         return self.values[0, head // (self.heads // self.kv_heads)].expand_as(z)
 
@@ -90,8 +104,30 @@ class Hooks:
 
 
 @torch.no_grad()
-def run(model: torch.nn.Module, tokens: list[int], case: Case) -> dict[str, object]:
-    hooks = Hooks(model, case)
+def mean_outputs(model: torch.nn.Module, prompts: list[list[int]]) -> Means:
+    """Tokens weigh equally, whichever prompt they are of."""
+    outputs: list[list[torch.Tensor]] = [[] for _ in model.model.layers]
+    handles = [
+        block.self_attn.o_proj.register_forward_pre_hook(
+            lambda _module, inputs, to=outputs[layer]: to.append(
+                inputs[0][0].unflatten(-1, (model.config.num_attention_heads, -1))
+            )
+        )
+        for layer, block in enumerate(model.model.layers)
+    ]
+    for tokens in prompts:
+        model(torch.tensor([tokens]))
+    for handle in handles:
+        handle.remove()
+    return Means(
+        rest=[torch.cat([z[1:] for z in layer]).mean(0) for layer in outputs],
+        first=[torch.stack([z[0] for z in layer]).mean(0) for layer in outputs],
+    )
+
+
+@torch.no_grad()
+def run(model: torch.nn.Module, tokens: list[int], case: Case, means: Means) -> dict[str, object]:
+    hooks = Hooks(model, case, means)
     logits = model(torch.tensor([tokens])).logits[0, -1, :LOGITS]
     hooks.close()
     return {"mask": hooks.masks, "logits": [round(x, 6) for x in logits.tolist()]}
@@ -104,9 +140,10 @@ def main() -> None:
             HERE / name, torch_dtype=torch.float32, attn_implementation="eager"
         ).eval()
         prompts = json.loads((HERE / name / "golden.json").read_text())["token_ids"]
+        means = mean_outputs(model, prompts)
         cases = []
         for case in CASES:
-            answers = [{"prompt": p, **run(model, prompts[p], case)} for p in PROMPTS]
+            answers = [{"prompt": p, **run(model, prompts[p], case, means)} for p in PROMPTS]
             cases.append({**vars(case), "answers": answers})
         out[name] = cases
     (HERE / "interventions.json").write_text(json.dumps(out) + "\n")

@@ -3,6 +3,7 @@
 #include "worker/agent/unit_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -32,6 +33,43 @@ std::span<const int32_t> CommonPrefix(const v1::UnitRange& range, const SampleRa
     common = common.first(static_cast<size_t>(end.first - common.begin()));
   }
   return common;
+}
+
+// Little-endian float32.
+absl::StatusOr<std::vector<float>> Floats(const std::string& bytes) {
+  if (bytes.size() % sizeof(float) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head means of ", bytes.size(), " bytes are no numbers"));
+  }
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// The rule for the sample of that number.
+absl::StatusOr<v1::ResolvedRule> RuleOfSample(const v1::ResolvedRule& rule, int64_t sample,
+                                              const catalog::ModelConfig& model) {
+  const int heads = model.layers * model.heads;
+  const auto each = static_cast<size_t>((heads + 7) / 8);
+  const v1::SampleMasks& masks = rule.sample_masks();
+  const int64_t place = sample - masks.first_sample();
+  if (place < 0 || (static_cast<size_t>(place) + 1) * each > masks.masks().size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rule ", rule.index(), ": has no mask for sample ", sample));
+  }
+  const char* mask = masks.masks().data() + static_cast<size_t>(place) * each;
+  v1::ResolvedRule out;
+  out.set_index(rule.index());
+  *out.mutable_intervention() = rule.intervention();
+  out.set_means(rule.means());
+  out.mutable_fixed_heads();
+  for (int bit = 0; bit < heads; ++bit) {
+    if ((static_cast<unsigned char>(mask[bit / 8]) >> (bit % 8) & 1) == 0) continue;
+    v1::Head* head = out.mutable_fixed_heads()->add_heads();
+    head->set_layer(bit / model.heads);
+    head->set_head(bit % model.heads);
+  }
+  return out;
 }
 
 engine::HeadUnit BuildUnitOf(v1::Unit unit) {
@@ -68,7 +106,9 @@ absl::StatusOr<engine::CombineStep> BuildStep(const v1::CombineStep& step) {
   }
 }
 
-absl::StatusOr<engine::Intervention> BuildIntervention(const v1::Intervention& intervention) {
+absl::StatusOr<engine::Intervention> BuildIntervention(const v1::ResolvedRule& rule,
+                                                       std::span<const SharedMeans> means) {
+  const v1::Intervention& intervention = rule.intervention();
   engine::Intervention out;
   switch (intervention.kind_case()) {
     case v1::Intervention::KIND_NOT_SET:
@@ -81,6 +121,13 @@ absl::StatusOr<engine::Intervention> BuildIntervention(const v1::Intervention& i
     case v1::Intervention::kFirstValue:
       out.kind = engine::Intervention::Kind::kFirstValue;
       return out;
+    case v1::Intervention::kMean:
+      if (rule.means() < 0 || static_cast<size_t>(rule.means()) >= means.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("the task carries no means ", rule.means()));
+      }
+      out.kind = engine::Intervention::Kind::kMean;
+      out.means = means[static_cast<size_t>(rule.means())];
+      return out;
     default:
       return absl::InvalidArgumentError("its intervention is none that this worker knows");
   }
@@ -88,8 +135,21 @@ absl::StatusOr<engine::Intervention> BuildIntervention(const v1::Intervention& i
 
 }  // namespace
 
+absl::StatusOr<std::vector<SharedMeans>> BuildMeans(
+    const google::protobuf::RepeatedPtrField<v1::HeadMeans>& means) {
+  std::vector<SharedMeans> out;
+  for (const v1::HeadMeans& each : means) {
+    auto built = std::make_shared<engine::HeadMeans>();
+    HC_ASSIGN_OR_RETURN(built->rest, Floats(each.rest()));
+    HC_ASSIGN_OR_RETURN(built->first, Floats(each.first()));
+    out.push_back(std::move(built));
+  }
+  return out;
+}
+
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
-                                       const catalog::ModelConfig& model) {
+                                       const catalog::ModelConfig& model,
+                                       std::span<const SharedMeans> means) {
   const auto error = [&rule](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", rule.index(), ": ", what));
   };
@@ -152,12 +212,14 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
     case v1::ResolvedRule::kNone:
       out.select = engine::Rule::Select::kNone;
       break;
+    case v1::ResolvedRule::kSampleMasks:
+      return error("has a mask for each sample");
     case v1::ResolvedRule::SELECT_NOT_SET:
       return error("selects nothing that this worker knows");
   }
   out.unit = BuildUnitOf(rule.unit());
   out.group_score = BuildGroupScore(rule.group_score());
-  const absl::StatusOr<engine::Intervention> intervention = BuildIntervention(rule.intervention());
+  const absl::StatusOr<engine::Intervention> intervention = BuildIntervention(rule, means);
   if (!intervention.ok()) return error(std::string(intervention.status().message()));
   out.intervention = *intervention;
   if (!rule.layers().empty()) out.layers.assign(model.layers, 0);
@@ -173,7 +235,8 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
 absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::shared_ptr<const SampleRange> samples,
                                     std::span<const v1::ResolvedRule> rules,
-                                    const catalog::ModelConfig& model) {
+                                    const catalog::ModelConfig& model,
+                                    std::span<const SharedMeans> means) {
   if (range.samples() < 1 ||
       !samples->Covers(samples->manifest_digest, range.first_sample(), range.samples())) {
     return absl::InvalidArgumentError(absl::StrCat("unit ", range.unit(), ": samples [",
@@ -185,17 +248,30 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
   built.unit.prefix = CommonPrefix(range, *built.samples);
   const size_t shared = built.unit.prefix.size();
 
-  std::vector<const v1::ResolvedRule*> sources;
+  // The engine's rule of each (rule, sample).
+  std::vector<std::vector<int>> rule_of;
+  const auto add = [&](engine::Rule rule) {
+    built.unit.rules.push_back(std::move(rule));
+    return static_cast<int>(built.unit.rules.size()) - 1;
+  };
   if (range.rules() == 0) {  // a score unit
-    sources.push_back(nullptr);
-    built.unit.rules.emplace_back();
+    rule_of.emplace_back(range.samples(), add({}));
     built.unit.record = {.measurements = true, .head_sums = true};
   }
   for (int r = 0; r < range.rules(); ++r) {
     HC_ASSIGN_OR_RETURN(const v1::ResolvedRule* source, FindRule(rules, range.first_rule() + r));
-    HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(*source, model));
-    sources.push_back(source);
-    built.unit.rules.push_back(std::move(rule));
+    std::vector<int>& of_samples = rule_of.emplace_back();
+    if (!source->has_sample_masks()) {
+      HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(*source, model, means));
+      of_samples.assign(range.samples(), add(std::move(rule)));
+      continue;
+    }
+    for (int i = 0; i < range.samples(); ++i) {
+      HC_ASSIGN_OR_RETURN(const v1::ResolvedRule of_sample,
+                          RuleOfSample(*source, range.first_sample() + i, model));
+      HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(of_sample, model, means));
+      of_samples.push_back(add(std::move(rule)));
+    }
   }
 
   std::vector<engine::Row> rows;  // one a sample, without its rule
@@ -214,10 +290,10 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
     row.scored = sample.scored();
     rows.push_back(row);
   }
-  for (size_t r = 0; r < sources.size(); ++r) {
+  for (const std::vector<int>& of_samples : rule_of) {
     for (int i = 0; i < range.samples(); ++i) {
       engine::Row row = rows[i];
-      row.rule = static_cast<int>(r);
+      row.rule = of_samples[static_cast<size_t>(i)];
       row.sample = built.samples->at(range.first_sample() + i).id();
       built.unit.rows.push_back(row);
     }

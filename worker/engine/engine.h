@@ -50,15 +50,23 @@ struct Head {
   int head = 0;
 };
 
+// Mean head outputs, [layer][query head][head_dim].
+struct HeadMeans {
+  std::vector<float> rest;   // over tokens i >= 1
+  std::vector<float> first;  // at position 0
+};
+
 // What takes the place of an inactive head's output z, at every position i of the input.
 struct Intervention {
   enum class Kind {
     kZero,        // z_i = 0
     kScale,       // z_i = scale * z_i; a scale of 0 is kZero
     kFirstValue,  // z_i = v_0: the head attends to token 0 alone
+    kMean,        // z_i = `means`' rest, z_0 = its first
   };
   Kind kind = Kind::kZero;
-  float scale = 0;  // kScale, finite
+  float scale = 0;                         // kScale, finite
+  std::shared_ptr<const HeadMeans> means;  // kMean
 
   bool operator==(const Intervention&) const = default;
 };

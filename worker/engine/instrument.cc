@@ -22,7 +22,7 @@ Instrument::Instrument(Transformer& model, std::span<const Rule> rules,
     : model_(model),
       record_(record),
       decider_(model.config(), rules, rows, model.device()),
-      interventions_(rules, rows, model.device()) {
+      interventions_(model.config(), rules, rows, model.device()) {
   const int64_t layers = model.config().layers, heads = model.config().heads;
   const auto count = static_cast<int64_t>(rows.size());
   const at::TensorOptions bools = at::TensorOptions(at::kBool).device(model.device());

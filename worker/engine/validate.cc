@@ -138,6 +138,16 @@ absl::Status CheckRule(const ModelConfig& config, const Rule& rule, const std::s
     return InvalidField(name + ".layers", absl::StrCat(rule.layers.size(), " entries"),
                         absl::StrCat("must be empty or have ", config.layers, ", one a layer"));
   }
+  if (rule.intervention.kind == Intervention::Kind::kMean) {
+    const size_t size = static_cast<size_t>(config.layers) * static_cast<size_t>(config.heads) *
+                        static_cast<size_t>(config.head_dim);
+    const HeadMeans* means = rule.intervention.means.get();
+    if (means == nullptr || means->rest.size() != size || means->first.size() != size) {
+      return InvalidField(name + ".intervention.means",
+                          means == nullptr ? "none" : absl::StrCat(means->rest.size(), " numbers"),
+                          absl::StrCat("must be ", size, ", layers x heads x head_dim"));
+    }
+  }
   switch (rule.select) {
     case Rule::Select::kNone:
       return absl::OkStatus();

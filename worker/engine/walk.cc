@@ -85,7 +85,9 @@ class Walker {
           return absl::OkStatus();
         }
       }
-      if (changes.codes.defined()) Apply(changes, packing.row_of_token, z);
+      if (changes.codes.defined()) {
+        Apply(layer, changes, {packing.row_of_token, packing.positions}, z);
+      }
       model_.Finish(layer, z, x);
     }
   }
@@ -98,8 +100,9 @@ class Walker {
     return changes;
   }
 
-  void Apply(const Changes& changes, const at::Tensor& rows, at::Tensor& z) const {
-    watcher_->interventions().Apply(changes.codes, rows, changes.first_values, z);
+  void Apply(int layer, const Changes& changes, const Interventions::Tokens& tokens,
+             at::Tensor& z) const {
+    watcher_->interventions().Apply(layer, changes.codes, tokens, changes.first_values, z);
   }
 
   std::vector<Piece> SplitBy(const Layout& layout, const at::Tensor& codes) const {
@@ -124,8 +127,8 @@ class Walker {
     if (from.changes.first_values.defined()) {
       changes.first_values = from.changes.first_values.index_select(0, rows);
     }
-    Apply(changes, packed->packing.row_of_token, z);
     const int layer = from.layer;
+    Apply(layer, changes, {packed->packing.row_of_token, packed->packing.positions}, z);
     from = {};  // the parent's tensors, if this was its last piece
     model_.Finish(layer, z, x);
     z = at::Tensor();
@@ -174,7 +177,10 @@ class Walker {
     const at::Tensor index = ToDevice(tokens, model_.device());
     at::Tensor hidden = x.index_select(0, index);
     at::Tensor outputs = z.index_select(0, index);
-    if (changes.codes.defined()) Apply(changes, ToDevice(rows, model_.device()), outputs);
+    if (changes.codes.defined()) {
+      Apply(model_.config().layers - 1, changes,
+            {ToDevice(rows, model_.device()), packing.positions.index_select(0, index)}, outputs);
+    }
     model_.Finish(model_.config().layers - 1, outputs, hidden);
     end_(packing.rows, hidden);
   }

@@ -79,6 +79,15 @@ TEST(RuleText, NamesExpressionsAndControls) {
   ASSERT_TRUE(control.ok()) << control.status();
   EXPECT_EQ(control->random_in_layer().rule(), "weak");
   EXPECT_EQ(control->random_in_layer().seed(), 4u);
+  const auto full = [](const std::string& job) { return "jobs/" + job; };
+  const auto fixed = ParseRule("static_heads(k3v9:12)", "", full);
+  ASSERT_TRUE(fixed.ok()) << fixed.status();
+  EXPECT_EQ(fixed->static_heads().job(), "jobs/k3v9");
+  EXPECT_EQ(fixed->static_heads().rule(), 12);
+  const auto shuffled = ParseRule("shuffled(k3v9:0),seed=2", "", full);
+  ASSERT_TRUE(shuffled.ok()) << shuffled.status();
+  EXPECT_EQ(shuffled->shuffled().job(), "jobs/k3v9");
+  EXPECT_EQ(shuffled->shuffled().seed(), 2u);
 }
 
 TEST(RuleText, SeveralValuesAreOneALayer) {
@@ -107,7 +116,11 @@ TEST(RuleText, SlipsNameTheText) {
                            "random_in_layer(a",
                            "random_in_layer(a),sed=1",
                            "entropy<1,",
-                           "random=.1,seed=x"}) {
+                           "random=.1,seed=x",
+                           "static_heads(a)",
+                           "static_heads(:1)",
+                           "shuffled(a:x)",
+                           "static_heads(a:1),seed=1"}) {
     const auto rule = ParseRule(text, "job");
     EXPECT_EQ(rule.status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
@@ -117,7 +130,9 @@ TEST(InterventionText, EveryFormAndWhatIsNone) {
   EXPECT_TRUE(ParseIntervention("zero")->zero());
   EXPECT_TRUE(ParseIntervention("first_value")->first_value());
   EXPECT_EQ(ParseIntervention("scale=-0.5")->scale(), -0.5);
-  for (const char* text : {"", "scale", "scale=", "scale=x", "Zero", "mean"}) {
+  EXPECT_EQ(ParseIntervention("mean=k3v9")->mean(), "k3v9");
+  EXPECT_TRUE(ParseIntervention("mean")->has_mean());
+  for (const char* text : {"", "scale", "scale=", "scale=x", "Zero", "mean="}) {
     const auto intervention = ParseIntervention(text);
     EXPECT_EQ(intervention.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(intervention.status().message()), HasSubstr("--intervention"));

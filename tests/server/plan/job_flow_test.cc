@@ -40,24 +40,36 @@ class JobFlowTest : public testing::Test {
   }
 
   void Restart() {
-    flow_ = std::make_unique<JobFlow>(
-        *jobs_, *artifacts_, catalog_,
+    const ThresholdsFn thresholds =
         [this](const std::string& job, std::span<const catalog::Score* const> scores,
                std::span<const double> fractions,
                const results::ScorePool& pool) -> absl::StatusOr<std::vector<std::vector<double>>> {
-          if (planning_) planning_();
-          asked_.push_back(job);
-          pooled_ = pool;
-          if (!thresholds_status_.ok()) return thresholds_status_;
-          std::vector<std::vector<double>> values;
-          for (size_t s = 0; s < scores.size(); ++s) {
-            values.emplace_back();
-            for (double fraction : fractions) {
-              values.back().push_back(fraction + 10 * static_cast<double>(s));
-            }
-          }
-          return values;
-        },
+      if (planning_) planning_();
+      asked_.push_back(job);
+      pooled_ = pool;
+      if (!thresholds_status_.ok()) return thresholds_status_;
+      std::vector<std::vector<double>> values;
+      for (size_t s = 0; s < scores.size(); ++s) {
+        values.emplace_back();
+        for (double fraction : fractions) {
+          values.back().push_back(fraction + 10 * static_cast<double>(s));
+        }
+      }
+      return values;
+    };
+    const MasksFn masks = [this](const std::string& job, int rule) {
+      asked_.push_back(absl::StrCat(job, ":", rule));
+      return masks_;
+    };
+    const MeansFn means = [this](const std::string& job) {
+      v1::HeadMeans out;
+      out.set_job(job);
+      out.set_rest(std::string(mean_bytes_, 'r'));
+      out.set_first(std::string(mean_bytes_, 'f'));
+      return out;
+    };
+    flow_ = std::make_unique<JobFlow>(
+        *jobs_, *artifacts_, catalog_, ResultSources{thresholds, masks, means},
         JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "1.2.3"});
     flow_->SetListener([this](const std::string&) { ++changes_; });
   }
@@ -152,6 +164,8 @@ class JobFlowTest : public testing::Test {
   std::unique_ptr<JobFlow> flow_;
   std::vector<std::string> asked_;
   results::ScorePool pooled_;
+  absl::StatusOr<results::RuleMasks> masks_ = absl::NotFoundError("no masks");
+  size_t mean_bytes_ = 4 * FakeCatalog::kLayers * FakeCatalog::kHeads * FakeCatalog::kHeadDim;
   absl::Status thresholds_status_;
   std::function<void()> planning_;  // called whenever thresholds are asked for
   std::atomic<int> changes_ = 0;
@@ -294,6 +308,85 @@ TEST_F(JobFlowTest, RulesAreResolvedWithTheirUnitsNamesAndParts) {
   EXPECT_EQ(plan.rules(4).combined().steps(1).unit(), v1::UNIT_KV_GROUP);
   ASSERT_EQ(plan.rules(5).fixed_heads().heads_size(), 3) << "the group's query heads";
   EXPECT_EQ(plan.rules(5).fixed_heads().heads(2).head(), 2);
+}
+
+TEST_F(JobFlowTest, ControlsTakeTheMasksOfAnotherJob) {
+  const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(first, Pairs(3));  // three documents of two samples
+  results::RuleMasks masks;
+  masks.manifest_digest = jobs_->GetStage(first, Stage::kScore)->manifest_digest;
+  masks.label = "output_norm_ln";
+  masks.nominal_fraction = .3;
+  masks.layers = FakeCatalog::kLayers;
+  masks.heads = FakeCatalog::kHeads;
+  masks.share = .34;  // of six heads: two
+  masks.changed = {1, 6, 4, 0, 4, 2};
+  masks.masks = {"a", "b", "c", "d", "e", "f"};
+  masks_ = masks;
+  const std::string source = "projects/default/jobs/ablated";
+  const std::string job =
+      Create("b", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source,
+                               "' rule: 4 } } rules { shuffled { job: '", source,
+                               "' seed: 1 } intervention { first_value: true } } }"));
+  EXPECT_THAT(asked_, ElementsAre(source + ":4", source + ":0"));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 3);
+  EXPECT_EQ(plan.rules(1).label(), "static_heads(output_norm_ln)");
+  EXPECT_EQ(plan.rules(1).nominal_fraction(), .3);
+  ASSERT_EQ(plan.rules(1).fixed_heads().heads_size(), 2) << "of equals the lower one";
+  EXPECT_EQ(plan.rules(1).fixed_heads().heads(0).head(), 1);
+  EXPECT_EQ(plan.rules(1).fixed_heads().heads(1).head(), 2);
+  EXPECT_EQ(plan.rules(2).label(), "shuffled(output_norm_ln) first_value");
+  const std::string shuffled = plan.rules(2).sample_masks().masks();
+  ASSERT_EQ(shuffled.size(), 6u);
+  const std::string own = "abcdef";
+  for (size_t i = 0; i < 6; i += 2) {
+    EXPECT_NE(shuffled[i], own[i]) << "no document gets its own";
+    EXPECT_EQ(shuffled[i + 1], shuffled[i] + 1) << "samples in their order";
+  }
+  std::string sorted = shuffled;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, own) << "each once";
+
+  masks_->share = 0;
+  const std::string nothing = Create(
+      "c", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source, "' } } }"));
+  EXPECT_TRUE(Plan(nothing, Stage::kAblate).rules(1).none());
+  masks_->manifest_digest = "of others";
+  const std::string others = Create(
+      "d", absl::StrCat("ablate { ", kTask, " rules { shuffled { job: '", source, "' } } }"));
+  EXPECT_EQ(Get(others).state(), v1::Job::FAILED);
+  EXPECT_EQ(Get(others).state_reason(), "OTHER_SAMPLES");
+  masks_->heads = 4;
+  const std::string changed = Create(
+      "e", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source, "' } } }"));
+  EXPECT_EQ(Get(changed).state_reason(), "MODEL_CHANGED");
+}
+
+TEST_F(JobFlowTest, MeansGoWithThePlanOnce) {
+  const std::string scored = "projects/default/jobs/scored";
+  const std::string rule =
+      absl::StrCat(" rules { random { p: .5 } intervention { mean: '", scored, "' } }");
+  const std::string job =
+      Create("a", absl::StrCat("ablate { ", kTask,
+                               " rules { random { p: .5 } intervention { mean: 'o' } }", rule, rule,
+                               " }"));
+  Prepare(job, Pairs(2));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.means_size(), 2);
+  EXPECT_EQ(plan.means(1).job(), scored);
+  EXPECT_EQ(plan.rules(1).means(), 0);
+  EXPECT_EQ(plan.rules(2).means(), 1);
+  EXPECT_EQ(plan.rules(3).means(), 1);
+  EXPECT_EQ(plan.rules(3).label(), "random mean");
+  const std::string sweep = Create(
+      "b", absl::StrCat("sweep { ", kTask, " scores: 'entropy' intervention { mean: '' } }"));
+  StoreAll(sweep, Stage::kScore);
+  ASSERT_EQ(Plan(sweep, Stage::kAblate).means_size(), 1);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).means(0).job(), sweep);
+  mean_bytes_ = 4;
+  EXPECT_EQ(Get(Create("c", absl::StrCat("ablate { ", kTask, rule, " }"))).state_reason(),
+            "MODEL_CHANGED");
 }
 
 TEST_F(JobFlowTest, ASecondJobOnTheSameFilesSkipsPrepare) {

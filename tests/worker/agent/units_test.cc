@@ -168,6 +168,58 @@ TEST(BuildUnit, CombinedRulesBringTheirPartsAndSteps) {
   EXPECT_EQ(rule.steps[7].unit, engine::HeadUnit::kKvGroup);
 }
 
+TEST(BuildUnit, MasksOfSamplesBecomeARuleEach) {
+  std::vector<v1::ResolvedRule> rules(2);
+  rules[0].mutable_sample_masks()->set_first_sample(9);
+  rules[0].mutable_sample_masks()->set_masks(std::string("\x3f\x01\x22", 3));
+  rules[0].mutable_intervention()->set_scale(2);
+  rules[1].set_index(1);
+  rules[1].mutable_random()->set_p(1);
+  const auto built = BuildUnit(Range(10, 2, 0, 2), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  const engine::Unit& unit = built->unit;
+  ASSERT_EQ(unit.rules.size(), 3u);
+  ASSERT_EQ(unit.rows.size(), 4u);
+  EXPECT_EQ(unit.rows[0].rule, 0);
+  EXPECT_EQ(unit.rows[1].rule, 1);
+  EXPECT_EQ(unit.rows[2].rule, 2);
+  EXPECT_EQ(unit.rows[3].rule, 2);
+  ASSERT_EQ(unit.rules[0].heads.size(), 1u);
+  EXPECT_EQ(unit.rules[0].heads[0].head, 0);
+  ASSERT_EQ(unit.rules[1].heads.size(), 2u);  // bits 1 and 5 of 2 x 3
+  EXPECT_EQ(unit.rules[1].heads[0].head, 1);
+  EXPECT_EQ(unit.rules[1].heads[1].layer, 1);
+  EXPECT_EQ(unit.rules[1].heads[1].head, 2);
+  EXPECT_EQ(unit.rules[1].intervention.scale, 2);
+  EXPECT_THAT(
+      std::string(BuildUnit(Range(12, 1, 0, 1), Samples(), rules, Model()).status().message()),
+      HasSubstr("no mask for sample 12"));
+}
+
+TEST(BuildUnit, MeansAreSharedByTheRulesThatNameThem) {
+  google::protobuf::RepeatedPtrField<v1::HeadMeans> sent;
+  const float numbers[] = {1, 2, 3};
+  sent.Add()->set_rest(std::string(reinterpret_cast<const char*>(numbers), sizeof numbers));
+  sent[0].set_first(sent[0].rest().substr(0, 4));
+  const auto means = BuildMeans(sent);
+  ASSERT_TRUE(means.ok()) << means.status();
+  std::vector<v1::ResolvedRule> rules(1);
+  rules[0].set_none(true);
+  rules[0].mutable_intervention()->set_mean("job");
+  const auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model(), *means);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->unit.rules[0].intervention.means, means->front());
+  EXPECT_THAT(means->front()->rest, ElementsAre(1, 2, 3));
+  EXPECT_THAT(means->front()->first, ElementsAre(1));
+  rules[0].set_means(1);
+  EXPECT_THAT(
+      std::string(
+          BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model(), *means).status().message()),
+      HasSubstr("carries no means 1"));
+  sent[0].set_rest("abc");
+  EXPECT_THAT(std::string(BuildMeans(sent).status().message()), HasSubstr("3 bytes"));
+}
+
 TEST(BuildUnit, NamesWhatDoesNotFit) {
   std::vector<v1::ResolvedRule> rules(1);
   const auto message = [&rules](const v1::UnitRange& range) {

@@ -125,6 +125,22 @@ Rule ToFirstValue(Rule rule) {
   return rule;
 }
 
+Rule ToMean(Rule rule, std::shared_ptr<const HeadMeans> means) {
+  rule.intervention.kind = Intervention::Kind::kMean;
+  rule.intervention.means = std::move(means);
+  return rule;
+}
+
+std::shared_ptr<const HeadMeans> SomeMeans(const catalog::ModelConfig& config) {
+  const auto size = static_cast<size_t>(config.layers * config.heads * config.head_dim);
+  auto means = std::make_shared<HeadMeans>();
+  for (size_t i = 0; i < size; ++i) {
+    means->rest.push_back(0.01f * static_cast<float>(i % 17) - 0.08f);
+    means->first.push_back(0.02f * static_cast<float>(i % 5) - 0.04f);
+  }
+  return means;
+}
+
 Rule FixedRule(const catalog::ModelConfig& config, const float* mask) {
   std::vector<Head> heads;
   for (int layer = 0; layer < config.layers; ++layer) {

@@ -44,6 +44,9 @@ Rule TopKRule(const std::string& score, int k);
 // `rule`, with heads that are not lost but scaled, or made to see the first token alone.
 Rule Scaled(Rule rule, float scale);
 Rule ToFirstValue(Rule rule);
+Rule ToMean(Rule rule, std::shared_ptr<const HeadMeans> means);
+// Made-up means: any numbers, the same in every test.
+std::shared_ptr<const HeadMeans> SomeMeans(const catalog::ModelConfig& config);
 // From a mask [layer][head].
 Rule FixedRule(const catalog::ModelConfig& config, const float* mask);
 

@@ -56,6 +56,7 @@ class GenerateTest : public ::testing::TestWithParam<std::string> {
     both.parts = {unit_.rules[1], unit_.rules[5]};
     using Op = CombineStep::Op;
     both.steps = {{Op::kPart, 0}, {Op::kPart, 1}, {Op::kAndNot}};
+    both.intervention = ToMean({}, SomeMeans(engine_->config())).intervention;
     unit_.rules.push_back(both);
     unit_.max_new_tokens = kNewTokens;
     for (size_t rule = 0; rule < unit_.rules.size(); ++rule) {

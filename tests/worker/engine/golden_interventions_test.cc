@@ -2,6 +2,7 @@
 // (tests/golden/make_interventions.py): fixed heads and heads decided online, on every tiny model.
 
 #include <cmath>
+#include <memory>
 
 #include "engine_testing.h"
 #include "gmock/gmock.h"
@@ -13,7 +14,19 @@ namespace {
 
 constexpr float kLogitTolerance = 5e-5f;  // far below what any of the cases changes
 
-Rule RuleOf(const nlohmann::json& golden) {
+// Of all prompts, by the engine's own sums.
+std::shared_ptr<const HeadMeans> MeansOf(Engine& engine,
+                                         const std::vector<std::vector<int32_t>>& prompts) {
+  Unit unit = MakeUnit(prompts, {Rule{}}, false);
+  unit.record.head_sums = true;
+  const HeadSums sums = *RunOrDie(engine, unit).head_sums;
+  auto means = std::make_shared<HeadMeans>(HeadMeans{sums.rest, sums.first});
+  for (float& x : means->rest) x /= static_cast<float>(sums.rest_count);
+  for (float& x : means->first) x /= static_cast<float>(sums.first_count);
+  return means;
+}
+
+Rule RuleOf(const nlohmann::json& golden, const std::shared_ptr<const HeadMeans>& means) {
   std::vector<Head> heads;
   for (const auto& head : golden.at("heads")) heads.push_back({head[0], head[1]});
   Rule rule = golden.at("threshold").is_null()
@@ -23,6 +36,7 @@ Rule RuleOf(const nlohmann::json& golden) {
   const std::string kind = intervention.at("kind");
   if (kind == "scale") return Scaled(rule, intervention.at("scale").get<float>());
   if (kind == "first_value") return ToFirstValue(rule);
+  if (kind == "mean") return ToMean(rule, means);
   EXPECT_EQ(kind, "zero");
   return rule;
 }
@@ -41,8 +55,9 @@ TEST_P(GoldenInterventions, MasksAndLogits) {
   const auto engine = LoadOrDie(TinyModel(GetParam()));
   const auto prompts = TinyPrompts(GetParam());
   const auto cases = ReadGoldenJson("tests/golden/interventions.json").at(GetParam());
+  const auto means = MeansOf(*engine, prompts);
   for (const auto& golden : cases) {
-    const Rule rule = RuleOf(golden);
+    const Rule rule = RuleOf(golden, means);
     int changed = 0;
     for (const auto& answer : golden.at("answers")) {
       SCOPED_TRACE(golden.at("name").get<std::string>() + " prompt " + answer.at("prompt").dump());

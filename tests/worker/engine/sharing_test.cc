@@ -70,7 +70,8 @@ class SharingTest : public ::testing::TestWithParam<std::string> {
         {Rule{}, ThresholdRule("output_norm_ln", 0.8f), ThresholdRule("output_norm_ln", 0.5f),
          ThresholdRule("entropy", 3.2f), top, upper, random, fixed,
          // The same heads, but another history.
-         groups, drawn, Scaled(fixed, 0.5f), ToFirstValue(ThresholdRule("output_norm_ln", 0.8f))},
+         groups, drawn, ToMean(top, SomeMeans(LoadOrDie(TinyModel(GetParam()))->config())),
+         Scaled(fixed, 0.5f), ToFirstValue(ThresholdRule("output_norm_ln", 0.8f))},
         false);
     for (size_t i = 0; i < unit_.rows.size(); ++i) {
       unit_.rows[i].targets = kTargets;

@@ -67,7 +67,7 @@ Generator::Generator(Transformer& model, const GenerateUnit& unit, std::span<con
       states_(rows.size()),
       decider_rows_(DeciderRows(unit, rows)),
       decider_(model.config(), unit.rules, Pointers(decider_rows_), model.device()),
-      interventions_(unit.rules, Pointers(decider_rows_), model.device()) {
+      interventions_(model.config(), unit.rules, Pointers(decider_rows_), model.device()) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::span<const int32_t> prompt = unit.rows[static_cast<size_t>(rows[i])].prompt;
     states_[i].tokens.assign(prompt.begin(), prompt.end());
@@ -140,9 +140,10 @@ void Generator::Advance(const std::vector<int>& rows, std::span<GeneratedRow* co
         interventions_.needs_first_values() ? FirstValues(step) : at::Tensor();
     if (layer + 1 == layers) {
       at::Tensor hidden = LastOf(x, packing), z = LastOf(heads.attended.z, packing);
-      interventions_.Apply(ToTensor(codes),
-                           packing.row_of_token.index_select(0, packing.last_tokens), first_values,
-                           z);
+      interventions_.Apply(layer, ToTensor(codes),
+                           {packing.row_of_token.index_select(0, packing.last_tokens),
+                            packing.positions.index_select(0, packing.last_tokens)},
+                           first_values, z);
       model_.Finish(layer, z, hidden);
       Choose(hidden, step, results);
       break;
@@ -160,7 +161,8 @@ void Generator::Advance(const std::vector<int>& rows, std::span<GeneratedRow* co
     packing = PackMissing(step);
     x = at::cat(inputs);
     at::Tensor z = at::cat(outputs);
-    interventions_.Apply(ToTensor(codes), packing.row_of_token, first_values, z);
+    interventions_.Apply(layer, ToTensor(codes), {packing.row_of_token, packing.positions},
+                         first_values, z);
     model_.Finish(layer, z, x);
   }
   for (int row : rows) {

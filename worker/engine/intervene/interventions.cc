@@ -25,13 +25,14 @@ at::Tensor ForTokens(const at::Tensor& first_values, const at::Tensor& rows, int
 Intervention Canonical(Intervention from) {
   if (from.kind == Kind::kScale && from.scale == 0) from.kind = Kind::kZero;
   if (from.kind != Kind::kScale) from.scale = 0;
+  if (from.kind != Kind::kMean) from.means = nullptr;
   return from;
 }
 
 }  // namespace
 
-Interventions::Interventions(std::span<const Rule> rules, std::span<const Row* const> rows,
-                             c10::Device device) {
+Interventions::Interventions(const catalog::ModelConfig& config, std::span<const Rule> rules,
+                             std::span<const Row* const> rows, c10::Device device) {
   std::vector<uint8_t> codes;
   for (const Row* row : rows) {
     const Intervention kind = Canonical(rules[static_cast<size_t>(row->rule)].intervention);
@@ -39,6 +40,16 @@ Interventions::Interventions(std::span<const Rule> rules, std::span<const Row* c
     if (found == kinds_.end()) found = kinds_.insert(kinds_.end(), kind);
     codes.push_back(static_cast<uint8_t>(found - kinds_.begin() + 1));
     needs_first_values_ |= kind.kind == Kind::kFirstValue;
+  }
+  const auto upload = [&](const std::vector<float>& values) {
+    return at::from_blob(const_cast<float*>(values.data()),
+                         {config.layers, config.heads, config.head_dim}, at::kFloat)
+        .clone()
+        .to(device);
+  };
+  for (const Intervention& kind : kinds_) {
+    Means& means = means_.emplace_back();
+    if (kind.kind == Kind::kMean) means = {upload(kind.means->rest), upload(kind.means->first)};
   }
   if (kinds_.size() > 1) {
     code_of_row_ = at::from_blob(codes.data(), {static_cast<int64_t>(codes.size()), 1}, at::kByte)
@@ -52,9 +63,9 @@ at::Tensor Interventions::CodesOf(const at::Tensor& mask, const at::Tensor& row_
   return code_of_row_.defined() ? ones.mul(code_of_row_.index_select(0, row_ids)) : ones;
 }
 
-void Interventions::Apply(const at::Tensor& codes, const at::Tensor& rows,
+void Interventions::Apply(int layer, const at::Tensor& codes, const Tokens& tokens,
                           const at::Tensor& first_values, at::Tensor& z) const {
-  const at::Tensor of_tokens = codes.index_select(0, rows).unsqueeze(-1);  // [n, heads, 1]
+  const at::Tensor of_tokens = codes.index_select(0, tokens.rows).unsqueeze(-1);  // [n, heads, 1]
   for (size_t i = 0; i < kinds_.size(); ++i) {
     const at::Tensor changed = of_tokens.eq(static_cast<int64_t>(i + 1));
     switch (kinds_[i].kind) {
@@ -66,8 +77,15 @@ void Interventions::Apply(const at::Tensor& codes, const at::Tensor& rows,
         z = at::where(changed, z.mul(kinds_[i].scale), z);
         break;
       case Kind::kFirstValue:
-        z = at::where(changed, ForTokens(first_values, rows, z.size(1)), z);
+        z = at::where(changed, ForTokens(first_values, tokens.rows, z.size(1)), z);
         break;
+      case Kind::kMean: {
+        const at::Tensor is_first = tokens.positions.eq(0).unsqueeze(-1).unsqueeze(-1);
+        const at::Tensor means = at::where(is_first, means_[i].first.select(0, layer).unsqueeze(0),
+                                           means_[i].rest.select(0, layer).unsqueeze(0));
+        z = at::where(changed, means.to(z.scalar_type()), z);
+        break;
+      }
     }
   }
 }

@@ -30,7 +30,9 @@ class Recorder final : public LayerWatcher {
     const at::Tensor codes = inner_.OnHeads(heads);
     after.push_back(heads.attended.z.clone());
     if (codes.defined()) {
-      interventions().Apply(codes, heads.packing->row_of_token, {}, after.back());
+      interventions().Apply(heads.layer, codes,
+                            {heads.packing->row_of_token, heads.packing->positions}, {},
+                            after.back());
     }
     return codes;
   }
