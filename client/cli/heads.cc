@@ -19,6 +19,7 @@ namespace {
 struct HeadFlags {
   std::string job;
   std::string score = "output_norm_ln";
+  std::string user_score;
   std::optional<double> threshold;
   std::optional<double> fraction;
   std::string show = "mean";
@@ -28,7 +29,13 @@ struct HeadFlags {
 absl::StatusOr<double> ThresholdAt(Context& context, const HeadFlags& flags) {
   v1::QueryThresholdsRequest request;
   request.set_job(context.JobName(flags.job));
-  request.add_scores(flags.score);
+  if (flags.user_score.empty()) {
+    request.add_scores(flags.score);
+  } else {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(flags.user_score);
+    if (!score.ok()) return score.status();
+    *request.add_user_scores() = *score;
+  }
   request.add_fractions(*flags.fraction);
   v1::QueryThresholdsResponse answer;
   const absl::Status status =
@@ -43,7 +50,13 @@ absl::StatusOr<double> ThresholdAt(Context& context, const HeadFlags& flags) {
 void ShowHeads(Context& context, const HeadFlags& flags) {
   v1::GetHeadScoresRequest request;
   request.set_job(context.JobName(flags.job));
-  request.set_score(flags.score);
+  if (flags.user_score.empty()) {
+    request.set_score(flags.score);
+  } else {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(flags.user_score);
+    if (!score.ok()) return context.Fail(score.status());
+    *request.mutable_user_score() = *score;
+  }
   if (flags.threshold) request.set_threshold(*flags.threshold);
   if (flags.fraction) {
     const absl::StatusOr<double> value = ThresholdAt(context, flags);
@@ -91,6 +104,7 @@ void ShowHeads(Context& context, const HeadFlags& flags) {
 struct ThresholdFlags {
   std::string job;
   std::vector<std::string> scores;
+  std::vector<std::string> user_scores;
   std::vector<double> fractions;
   std::vector<double> values;
   LayerFlags layers;
@@ -135,6 +149,11 @@ void ShowThresholds(Context& context, const ThresholdFlags& flags) {
   v1::QueryThresholdsRequest request;
   request.set_job(context.JobName(flags.job));
   for (const std::string& score : flags.scores) request.add_scores(score);
+  for (const std::string& text : flags.user_scores) {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(text);
+    if (!score.ok()) return context.Fail(score.status());
+    *request.add_user_scores() = *score;
+  }
   for (double fraction : flags.fractions) request.add_fractions(fraction);
   for (double value : flags.values) request.add_values(value);
   if (flags.fractions.empty() && flags.values.empty()) {
@@ -175,6 +194,7 @@ void AddHeads(CLI::App& app, Context& context) {
       "heads", "a layers x heads map of a score, or of how often a head is inactive");
   heads->add_option("job", flags->job, "score or sweep job")->required();
   heads->add_option("--score", flags->score, "score id (headcount scores)")->capture_default_str();
+  heads->add_option("--user-score", flags->user_score, kUserScoreHelp);
   auto* threshold = heads->add_option("--threshold", flags->threshold,
                                       "show the share of samples inactive at this value");
   heads
@@ -199,6 +219,7 @@ void AddHeads(CLI::App& app, Context& context) {
                    "fractions to turn into values (default .05 to .30)")
       ->delimiter(',');
   thresholds->add_option("--value", query->values, "values to turn into fractions")->delimiter(',');
+  thresholds->add_option("--user-score", query->user_scores, kUserScoreHelp);
   query->layers.AddTo(thresholds);
   thresholds->add_flag("--kv-groups", query->kv_groups,
                        "also the KV groups that are wholly inactive, and what they cost");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -85,11 +86,27 @@ bool IsExpression(std::string_view text) {
 }
 
 // Thresholds: what follows the score, from the character at `at` on.
-absl::StatusOr<v1::Rule> ScoreRule(std::string_view text, size_t at, const std::string& score_job) {
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(text.substr(0, at)));
+struct NamedSide {
+  std::string id;
+  bool below = true;  // inactive
+};
+absl::StatusOr<NamedSide> FindSide(std::string_view name,
+                                   std::span<const v1::UserScore> user_scores) {
+  for (const v1::UserScore& score : user_scores) {
+    if (score.name() == name) {
+      return NamedSide{score.name(), score.inactive() != v1::UserScore::ABOVE};
+    }
+  }
+  HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(name));
+  return NamedSide{score->id, score->inactive == catalog::Inactive::kBelow};
+}
+
+absl::StatusOr<v1::Rule> ScoreRule(std::string_view text, size_t at, const std::string& score_job,
+                                   std::span<const v1::UserScore> user_scores) {
+  HC_ASSIGN_OR_RETURN(const NamedSide score, FindSide(text.substr(0, at), user_scores));
   v1::Rule out;
   v1::Threshold* threshold = out.mutable_threshold();
-  threshold->set_score(score->id);
+  threshold->set_score(score.id);
   const std::string_view rest = text.substr(at + 1);
   if (text[at] == ':') {
     int k = 0;
@@ -108,11 +125,11 @@ absl::StatusOr<v1::Rule> ScoreRule(std::string_view text, size_t at, const std::
     threshold->set_score_job(score_job);
     return out;
   }
-  const char inactive = score->inactive == catalog::Inactive::kBelow ? '<' : '>';
+  const char inactive = score.below ? '<' : '>';
   if (text[at] != inactive) {
     return InvalidField("--rule", text,
-                        score->id + " is inactive on its '" + inactive + "' side; write " +
-                            score->id + inactive + "VALUE");
+                        score.id + " is inactive on its '" + inactive + "' side; write " +
+                            score.id + inactive + "VALUE");
   }
   const std::vector<std::string> values = absl::StrSplit(std::string(rest), ',');
   for (const std::string& each : values) {
@@ -150,7 +167,8 @@ absl::StatusOr<JobRule> RuleOfJob(std::string_view text, std::string_view argume
 }
 
 absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& score_job,
-                                  const JobName& job_name) {
+                                  const JobName& job_name,
+                                  std::span<const v1::UserScore> user_scores) {
   if (text.rfind("heads=", 0) == 0) return FixedHeads(text, text.substr(6));
   if (text.rfind("random=", 0) == 0) return Random(text, text.substr(7));
   if (const auto control = Call(text, "random_in_layer")) {
@@ -189,23 +207,43 @@ absl::StatusOr<v1::Rule> Selector(std::string_view text, const std::string& scor
                         "not NAME\", random_in_layer(NAME), static_heads(JOB:RULE) or "
                         "shuffled(JOB:RULE)");
   }
-  return ScoreRule(text, at, score_job);
+  return ScoreRule(text, at, score_job, user_scores);
 }
 
 }  // namespace
 
 absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job,
-                                   const JobName& job_name) {
+                                   const JobName& job_name,
+                                   std::span<const v1::UserScore> user_scores) {
   const size_t named = text.find(":=");
-  if (named == std::string_view::npos) return Selector(text, score_job, job_name);
+  if (named == std::string_view::npos) return Selector(text, score_job, job_name, user_scores);
   const auto strip = [](std::string_view part) {
     return std::string(absl::StripAsciiWhitespace(std::string(part)));
   };
   const std::string name = strip(text.substr(0, named));
   if (name.empty()) return InvalidField("--rule", text, "needs a name before ':='");
-  HC_ASSIGN_OR_RETURN(v1::Rule out, Selector(strip(text.substr(named + 2)), score_job, job_name));
+  HC_ASSIGN_OR_RETURN(v1::Rule out,
+                      Selector(strip(text.substr(named + 2)), score_job, job_name, user_scores));
   out.set_name(name);
   return out;
+}
+
+absl::StatusOr<v1::UserScore> ParseUserScore(std::string_view text) {
+  const size_t equals = text.find('='), comma = text.rfind(',');
+  const auto strip = [&](size_t begin, size_t end) {
+    return std::string(absl::StripAsciiWhitespace(std::string(text.substr(begin, end - begin))));
+  };
+  v1::UserScore out;
+  if (equals != std::string_view::npos && comma != std::string_view::npos && comma > equals) {
+    const std::string side = strip(comma + 1, text.size());
+    out.set_name(strip(0, equals));
+    out.set_expression(strip(equals + 1, comma));
+    if (side == "below") out.set_inactive(v1::UserScore::BELOW);
+    if (side == "above") out.set_inactive(v1::UserScore::ABOVE);
+  }
+  if (out.inactive() != v1::UserScore::INACTIVE_UNSPECIFIED) return out;
+  return InvalidField("--user-score", text,
+                      "is written NAME = EXPRESSION, below (or above: where a head is inactive)");
 }
 
 absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text, const JobName& job_name) {

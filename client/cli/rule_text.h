@@ -20,6 +20,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -31,8 +32,18 @@ namespace headcount::cli {
 // `job_name` makes a job's full name from what the user wrote.
 using JobName = std::function<std::string(const std::string&)>;
 
+// `user_scores` are what may be named beside the scores of the table.
 absl::StatusOr<v1::Rule> ParseRule(std::string_view text, const std::string& score_job,
-                                   const JobName& job_name = {});
+                                   const JobName& job_name = {},
+                                   std::span<const v1::UserScore> user_scores = {});
+
+// A score of the user's own, as `--user-score` takes it: NAME = EXPRESSION, below (or above: the
+// side on which a head is inactive). The server checks the expression.
+absl::StatusOr<v1::UserScore> ParseUserScore(std::string_view text);
+inline constexpr const char* kUserScoreHelp =
+    "a score of your own: 'NAME = EXPRESSION, below' (or above: where a head is inactive), over "
+    "the "
+    "measurements of headcount scores; may be repeated";
 
 absl::StatusOr<v1::Intervention> ParseIntervention(std::string_view text,
                                                    const JobName& job_name = {});

@@ -28,6 +28,7 @@ struct SubmitFlags {
   std::string intervention;
   std::string unit;
   std::string group_score;
+  std::vector<std::string> user_scores;
   // ablate
   std::vector<std::string> rules;
   std::string score_job;
@@ -63,6 +64,7 @@ void AddRuleFlags(CLI::App* command, SubmitFlags& flags) {
       ->add_option("--group-score", flags.group_score,
                    "score of a KV group: mean (default), max or min of its query heads'")
       ->check(CLI::IsMember({"mean", "max", "min"}));
+  command->add_option("--user-score", flags.user_scores, kUserScoreHelp);
 }
 
 absl::Status AddLabels(const SubmitFlags& flags, v1::Job* job) {
@@ -129,11 +131,18 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
   HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
+  v1::AblateSpec& spec = *job.mutable_ablate();
+  for (const std::string& text : flags.user_scores) {
+    HC_ASSIGN_OR_RETURN(*spec.add_user_scores(), ParseUserScore(text));
+  }
+  const std::vector<v1::UserScore> user_scores(spec.user_scores().begin(),
+                                               spec.user_scores().end());
   for (const std::string& text : flags.rules) {
     HC_ASSIGN_OR_RETURN(
         v1::Rule rule,
-        ParseRule(text, flags.score_job.empty() ? "" : context.JobName(flags.score_job),
-                  [&](const std::string& job) { return context.JobName(job); }));
+        ParseRule(
+            text, flags.score_job.empty() ? "" : context.JobName(flags.score_job),
+            [&](const std::string& job) { return context.JobName(job); }, user_scores));
     const bool takes_layers = !rule.has_shuffled() && !rule.has_static_heads();
     if (takes_layers && layers.include_size() + layers.exclude_size() > 0) {
       *rule.mutable_layers() = layers;
@@ -159,6 +168,9 @@ absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flag
     } else {
       sweep->add_scores(score);
     }
+  }
+  for (const std::string& text : flags.user_scores) {
+    HC_ASSIGN_OR_RETURN(*sweep->add_user_scores(), ParseUserScore(text));
   }
   for (double fraction : flags.fractions) sweep->add_fractions(fraction);
   sweep->set_random_seed(flags.random_seed);

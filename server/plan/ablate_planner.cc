@@ -45,12 +45,13 @@ struct Asked {
 using Key = std::tuple<Pool, const catalog::Score*, double>;
 
 absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
-                                                 const PlanInput& input) {
+                                                 const UserScores& known, const PlanInput& input) {
   std::map<Pool, Asked> asked;
   for (const v1::Rule& rule : spec.rules()) {
     if (rule.threshold().by_case() != v1::Threshold::kFraction) continue;
     if (rule.threshold().fraction() == 0) continue;
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(rule.threshold().score()));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score,
+                        known.Find(rule.threshold().score(), "ablate.rules.threshold.score"));
     Asked& pool = asked[PoolOfRule(rule, input.model)];
     pool.scores.insert(score);
     pool.fractions.insert(rule.threshold().fraction());
@@ -71,24 +72,26 @@ absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
 }
 
 absl::StatusOr<v1::ResolvedRule> ResolveThreshold(const v1::Rule& rule, const Pool& pool,
+                                                  const UserScores& known,
                                                   const std::map<Key, double>& thresholds) {
   const std::vector<uint8_t>& layers = pool.scores.layers;
   const v1::Threshold& threshold = rule.threshold();
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(threshold.score()));
+  HC_ASSIGN_OR_RETURN(const catalog::Score* score,
+                      known.Find(threshold.score(), "ablate.rules.threshold.score"));
   if (threshold.by_case() == v1::Threshold::kFraction) {
     v1::ResolvedRule resolved = NewRule(score->id, threshold.fraction(), layers);
     const auto found = thresholds.find({pool, score, threshold.fraction()});
-    SelectFraction(score->id, threshold.fraction(),
+    SelectFraction(known, *score, threshold.fraction(),
                    found == thresholds.end() ? kNoFraction : found->second, &resolved);
     return resolved;
   }
   v1::ResolvedRule resolved = NewRule(score->id, kNoFraction, layers);
   if (threshold.by_case() == v1::Threshold::kTopK) {
-    resolved.mutable_top_k()->set_score(score->id);
+    known.Set(*score, resolved.mutable_top_k());
     resolved.mutable_top_k()->set_k(threshold.top_k());
   } else {
     v1::ResolvedThreshold* by = resolved.mutable_threshold();
-    by->set_score(score->id);
+    known.Set(*score, by);
     by->set_value(static_cast<float>(threshold.value()));
     for (double value : threshold.layer_values().values()) {
       by->add_layer_values(static_cast<float>(value));
@@ -114,11 +117,12 @@ v1::FixedHeads QueryHeads(const v1::FixedHeads& heads, v1::Unit unit,
 
 // All but what names other rules, which is left unselected.
 absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, const catalog::ModelConfig& model,
+                                         const UserScores& known,
                                          const std::map<Key, double>& thresholds) {
   const Pool pool = PoolOfRule(rule, model);
   const std::vector<uint8_t>& layers = pool.scores.layers;
   if (rule.has_threshold()) {
-    HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, ResolveThreshold(rule, pool, thresholds));
+    HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, ResolveThreshold(rule, pool, known, thresholds));
     SetUnit(rule.unit(), rule.group_score(), &resolved);
     return resolved;
   }
@@ -224,11 +228,13 @@ class Ablate final : public Planner {
 
   absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const override {
     const v1::AblateSpec& spec = input.job.ablate();
-    HC_ASSIGN_OR_RETURN(const auto thresholds, Thresholds(spec, input));
+    HC_ASSIGN_OR_RETURN(const UserScores known,
+                        UserScores::Make(spec.user_scores(), "ablate.user_scores"));
+    HC_ASSIGN_OR_RETURN(const auto thresholds, Thresholds(spec, known, input));
     std::vector<v1::ResolvedRule> rules;
     rules.reserve(spec.rules_size() + 1);
     for (const v1::Rule& rule : spec.rules()) {
-      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, thresholds));
+      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, known, thresholds));
       if (!rule.name().empty()) resolved.set_label(rule.name());
       SetIntervention(rule.intervention(), &resolved);
       rules.push_back(std::move(resolved));

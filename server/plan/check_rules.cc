@@ -18,6 +18,7 @@
 #include "server/plan/rule_expression.h"
 #include "server/plan/rules.h"
 #include "server/plan/spec_checks.h"
+#include "server/plan/user_scores.h"
 
 namespace headcount::plan {
 namespace {
@@ -134,8 +135,8 @@ absl::Status CheckLayerValues(const v1::LayerValues& layers, const std::string& 
 }
 
 absl::Status CheckThreshold(const v1::Threshold& threshold, v1::Unit unit, const std::string& path,
-                            const ModelShape& model, NamedJobs& jobs) {
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(threshold.score(), path + ".score"));
+                            const ModelShape& model, const UserScores& scores, NamedJobs& jobs) {
+  HC_ASSIGN_OR_RETURN(const catalog::Score* score, scores.Find(threshold.score(), path + ".score"));
   if (score->is_random()) {
     return InvalidField(path + ".score", threshold.score(),
                         "has no threshold: use the rule's `random`");
@@ -233,7 +234,7 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
 }
 
 absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
-                       NamedJobs& jobs) {
+                       const UserScores& scores, NamedJobs& jobs) {
   HC_RETURN_IF_ERROR(CheckName(rule.name(), path + ".name"));
   HC_RETURN_IF_ERROR(CheckIntervention(rule.intervention(), path + ".intervention"));
   if (rule.intervention().has_mean()) {
@@ -253,7 +254,8 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
   HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
   switch (rule.select_case()) {
     case v1::Rule::kThreshold:
-      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, jobs);
+      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, scores,
+                            jobs);
     case v1::Rule::kFixedHeads:
       return CheckFixedHeads(rule.fixed_heads(), rule.unit(), rule.layers(), path + ".fixed_heads",
                              model);
@@ -281,14 +283,6 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
 }
 
 }  // namespace
-
-absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score,
-                                                 const std::string& path) {
-  if (score.empty()) return InvalidField(path, "", "is required");
-  absl::StatusOr<const catalog::Score*> found = catalog::FindScore(score);
-  if (found.ok()) return found;
-  return WithField(Annotate(found.status(), path), path);
-}
 
 absl::Status CheckShare(double share, const std::string& path) {
   if (share >= 0 && share <= 1) return absl::OkStatus();  // false for NaN
@@ -385,10 +379,12 @@ absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
     return InvalidField("ablate.rules", absl::StrCat(spec.rules_size(), " rules"),
                         absl::StrCat("must be at most ", context.limits.max_rules, " rules"));
   }
+  HC_ASSIGN_OR_RETURN(const UserScores scores,
+                      UserScores::Make(spec.user_scores(), "ablate.user_scores"));
   NamedJobs jobs(context, spec.workload().model());
   for (int i = 0; i < spec.rules_size(); ++i) {
     HC_RETURN_IF_ERROR(
-        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, jobs));
+        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, scores, jobs));
   }
   return CheckReferences(spec.rules(), "ablate.rules");
 }

@@ -61,14 +61,14 @@ void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rul
   *rule->mutable_intervention() = intervention;
 }
 
-void SelectFraction(const std::string& score, double fraction, double threshold,
-                    v1::ResolvedRule* rule) {
+void SelectFraction(const UserScores& scores, const catalog::Score& score, double fraction,
+                    double threshold, v1::ResolvedRule* rule) {
   if (fraction == 0) {
     rule->set_none(true);
     return;
   }
   v1::ResolvedThreshold* resolved = rule->mutable_threshold();
-  resolved->set_score(score);
+  scores.Set(score, resolved);
   resolved->set_value(static_cast<float>(threshold));
 }
 

@@ -10,6 +10,7 @@
 #include "common/catalog/model_config.h"
 #include "headcount/v1/spec.pb.h"
 #include "headcount/v1/worker_service.pb.h"
+#include "server/plan/user_scores.h"
 #include "server/results/score_pool.h"
 
 namespace headcount::plan {
@@ -34,7 +35,7 @@ void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rul
 
 // The threshold of a fraction. Fraction 0 zeroes nothing by definition, so it selects nothing
 // instead of relying on the smallest score not being undercut.
-void SelectFraction(const std::string& score, double fraction, double threshold,
-                    v1::ResolvedRule* rule);
+void SelectFraction(const UserScores& scores, const catalog::Score& score, double fraction,
+                    double threshold, v1::ResolvedRule* rule);
 
 }  // namespace headcount::plan

@@ -35,9 +35,6 @@ struct ModelShape {
 absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std::string& path,
                                          bool answers, const ValidationContext& context);
 
-// The score of that id or alias; the error names `path`.
-absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score, const std::string& path);
-
 absl::Status CheckLayers(const v1::LayerSelection& layers, const std::string& path,
                          const ModelShape& model);
 absl::Status CheckIntervention(const v1::Intervention& intervention, const std::string& path);

@@ -34,8 +34,10 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
       PoolOf(spec.layers(), spec.unit(), spec.group_score(), input.model);
   std::vector<const catalog::Score*> scores;
   std::vector<const catalog::Score*> measured;
+  HC_ASSIGN_OR_RETURN(const UserScores known,
+                      UserScores::Make(spec.user_scores(), "sweep.user_scores"));
   for (const std::string& name : spec.scores()) {
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(name));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, known.Find(name, "sweep.scores"));
     scores.push_back(score);
     if (!score->is_random()) measured.push_back(score);
   }
@@ -54,7 +56,7 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
         rules.back().mutable_random()->set_p(fractions[f]);
         rules.back().mutable_random()->set_seed(spec.random_seed());
       } else {
-        SelectFraction(score->id, fractions[f], thresholds[row][f], &rules.back());
+        SelectFraction(known, *score, fractions[f], thresholds[row][f], &rules.back());
       }
       SetUnit(spec.unit(), score->is_random() ? v1::GROUP_SCORE_UNSPECIFIED : spec.group_score(),
               &rules.back());

@@ -10,6 +10,7 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/plan/spec_checks.h"
+#include "server/plan/user_scores.h"
 
 namespace headcount::plan {
 namespace {
@@ -52,7 +53,6 @@ absl::Status CheckScoreJob(const v1::ScoreSpec& spec, const ValidationContext& c
 
 absl::Status CheckAblateJob(const v1::AblateSpec& spec, const ValidationContext& context) {
   if (spec.keep_scores()) return UnimplementedField("ablate.keep_scores");
-  if (!spec.user_scores().empty()) return UnimplementedField("ablate.user_scores");
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "ablate.workload", /*answers=*/true, context));
   return CheckRules(spec, model, context);
@@ -87,7 +87,6 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (!spec.tasks().empty()) return UnimplementedField("sweep.tasks");
   if (!spec.calibrate_on().empty()) return UnimplementedField("sweep.calibrate_on");
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
-  if (!spec.user_scores().empty()) return UnimplementedField("sweep.user_scores");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
   if (!spec.intervention().mean().empty()) {
     return InvalidField("sweep.intervention.mean", spec.intervention().mean(),
@@ -102,10 +101,12 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (spec.scores().empty()) {
     return InvalidField("sweep.scores", "", "must name at least one score");
   }
+  HC_ASSIGN_OR_RETURN(const UserScores scores,
+                      UserScores::Make(spec.user_scores(), "sweep.user_scores"));
   std::set<const catalog::Score*> seen;
   for (int i = 0; i < spec.scores_size(); ++i) {
     const std::string path = absl::StrCat("sweep.scores[", i, "]");
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(spec.scores(i), path));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, scores.Find(spec.scores(i), path));
     if (!seen.insert(score).second) {
       return InvalidField(path, spec.scores(i), "names a score that is in the list already");
     }

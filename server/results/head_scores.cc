@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "common/catalog/scores.h"
 #include "server/results/quantiles.h"
 #include "server/results/score_reader.h"
+#include "server/results/user_scores.h"
 
 namespace headcount::results {
 namespace {
@@ -74,8 +76,17 @@ void FillQuantiles(std::span<std::vector<float>> columns, size_t first, size_t a
 absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::ArtifactStore& artifacts,
                                              const v1::GetHeadScoresRequest& request,
                                              int64_t memory) {
-  if (request.has_user_score()) return UnimplementedField("user_score");
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(request.score()));
+  std::shared_ptr<const catalog::Score> user_score;  // outlives the reader
+  const catalog::Score* score = nullptr;
+  if (request.has_user_score()) {
+    if (!request.score().empty()) {
+      return InvalidField("score", request.score(), "must be empty where user_score is set");
+    }
+    HC_ASSIGN_OR_RETURN(user_score, UserScoreOf(request.user_score(), "user_score"));
+    score = user_score.get();
+  } else {
+    HC_ASSIGN_OR_RETURN(score, catalog::FindScore(request.score()));
+  }
   if (score->is_random()) {
     return InvalidField("score", request.score(),
                         "is drawn, not measured: uniform on [0, 1) for every head");

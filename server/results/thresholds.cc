@@ -14,6 +14,7 @@
 #include "server/results/kv_groups.h"
 #include "server/results/quantiles.h"
 #include "server/results/score_reader.h"
+#include "server/results/user_scores.h"
 
 namespace headcount::results {
 namespace {
@@ -239,7 +240,7 @@ absl::StatusOr<std::vector<const Score*>> RequestedScores(
     }
     scores.push_back(score);
   }
-  if (scores.empty()) {
+  if (scores.empty() && request.user_scores().empty()) {
     for (const Score& score : catalog::Scores()) scores.push_back(&score);
   }
   return scores;
@@ -369,13 +370,14 @@ absl::StatusOr<std::vector<std::vector<double>>> ThresholdsAtFractions(
 absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
     store::JobStore& jobs, store::ArtifactStore& artifacts,
     const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model) {
-  if (request.user_scores_size() > 0) return UnimplementedField("user_scores");
   const std::span<const double> fractions(request.fractions().data(),
                                           static_cast<size_t>(request.fractions_size()));
   const std::span<const double> values(request.values().data(),
                                        static_cast<size_t>(request.values_size()));
   HC_RETURN_IF_ERROR(CheckPoints(fractions, values));
-  HC_ASSIGN_OR_RETURN(const std::vector<const Score*> scores, RequestedScores(request));
+  HC_ASSIGN_OR_RETURN(std::vector<const Score*> scores, RequestedScores(request));
+  HC_ASSIGN_OR_RETURN(const auto user_scores, UserScoresOf(request.user_scores(), "user_scores"));
+  for (const auto& score : user_scores) scores.push_back(score.get());
   const std::vector<const Score*> derived = WithoutRandom(scores);
   HC_ASSIGN_OR_RETURN(ScoreReader reader, OpenReader(jobs, artifacts, request.job(), derived));
   HC_ASSIGN_OR_RETURN(ScorePool pool, PoolOf(request, model, reader.heads()));

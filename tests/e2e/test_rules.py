@@ -130,6 +130,27 @@ class RulesTest(unittest.TestCase):
         )
         self.service.finish(sweep)
 
+    def test_a_score_of_ones_own(self) -> None:
+        mine = "--user-score=mine = output / value, below"
+        table = self.service.json("thresholds", self.scores, mine, "--fraction=0.25")["tables"][0]
+        value = table["points"][0]["value"]
+        records = self.ablate(mine, f"--rule=mine<{value!r}", "--rule=mine@0.25", f"--score-job={self.scores}")
+        self.assertEqual(self.masks(records, 0), self.masks(records, 1))
+        self.assertTrue(any(self.masks(records, 0).values()))
+        self.assertIn("layer", self.service.cli("heads", self.scores, mine))
+        # log(entropy - entropy) is -inf everywhere: no sample can be decided.
+        bad = self.ablate("--user-score=bad = log(entropy - entropy), below", "--rule=bad<0")
+        self.assertTrue(all(not r.get("finite", False) for r in bad if r["rule"] == 0))
+        error = self.service.refused(
+            "submit",
+            "ablate",
+            "--model=tiny",
+            "--task=everyday",
+            "--rule=heads=0.0",
+            "--user-score=x = output +, below",
+        ).error
+        self.assertIn("position 8", error["message"])
+
     def test_slips_name_their_position(self) -> None:
         for rule, parts in {
             "a := random=0.1 ; a and (b": ["ablate.rules[1].expression", "expected ')'", "position 8"],

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
+#include "common/catalog/user_score.h"
 
 namespace headcount::agent {
 namespace {
@@ -70,6 +71,24 @@ absl::StatusOr<v1::ResolvedRule> RuleOfSample(const v1::ResolvedRule& rule, int6
     head->set_head(bit % model.heads);
   }
   return out;
+}
+
+// Of a ResolvedThreshold or a ResolvedTopK.
+template <typename Selection>
+absl::Status SetScore(const Selection& selection, engine::Rule* rule) {
+  if (!selection.has_user_score()) {
+    HC_ASSIGN_OR_RETURN(rule->score, catalog::FindScore(selection.score()));
+    return absl::OkStatus();
+  }
+  const v1::UserScore& score = selection.user_score();
+  HC_ASSIGN_OR_RETURN(
+      rule->user_score,
+      catalog::MakeUserScore(score.name(), score.expression(),
+                             score.inactive() == v1::UserScore::ABOVE ? catalog::Inactive::kAbove
+                                                                      : catalog::Inactive::kBelow,
+                             "user_score"));
+  rule->score = rule->user_score.get();
+  return absl::OkStatus();
 }
 
 engine::HeadUnit BuildUnitOf(v1::Unit unit) {
@@ -157,7 +176,7 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
   switch (rule.select_case()) {
     case v1::ResolvedRule::kThreshold: {
       out.select = engine::Rule::Select::kThreshold;
-      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.threshold().score()));
+      HC_RETURN_IF_ERROR(SetScore(rule.threshold(), &out));
       out.threshold = rule.threshold().value();
       out.layer_thresholds.assign(rule.threshold().layer_values().begin(),
                                   rule.threshold().layer_values().end());
@@ -170,7 +189,7 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
     }
     case v1::ResolvedRule::kTopK: {
       out.select = engine::Rule::Select::kTopK;
-      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.top_k().score()));
+      HC_RETURN_IF_ERROR(SetScore(rule.top_k(), &out));
       out.top_k = rule.top_k().k();
       const bool groups = rule.unit() == v1::UNIT_KV_GROUP;
       if (const int most = groups ? model.kv_heads : model.heads;

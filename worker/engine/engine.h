@@ -105,13 +105,14 @@ struct Rule {
     kCombined,  // `parts`, put together by `steps`
   };
   Select select = Select::kNone;
-  const catalog::Score* score = nullptr;  // kThreshold and kTopK; not owned, outlives the call
-  float threshold = 0;                    // kThreshold, in the score's unit
-  std::vector<float> layer_thresholds;    // kThreshold: one a layer in its place, or empty
-  int top_k = 0;                          // kTopK, 0..heads of the unit
-  double probability = 0;                 // kRandom, 0..1
-  uint64_t seed = 0;                      // kRandom
-  std::vector<Head> heads;                // kFixedHeads
+  const catalog::Score* score = nullptr;             // kThreshold and kTopK; outlives the call
+  std::shared_ptr<const catalog::Score> user_score;  // keeps `score` where it is not of the table
+  float threshold = 0;                               // kThreshold, in the score's unit
+  std::vector<float> layer_thresholds;  // kThreshold: one a layer in its place, or empty
+  int top_k = 0;                        // kTopK, 0..heads of the unit
+  double probability = 0;               // kRandom, 0..1
+  uint64_t seed = 0;                    // kRandom
+  std::vector<Head> heads;              // kFixedHeads
   // kThreshold, kTopK and kRandom. A draw of a KV head is that of the query head of its number.
   HeadUnit unit = HeadUnit::kQueryHead;
   GroupScore group_score = GroupScore::kMean;

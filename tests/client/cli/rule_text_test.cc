@@ -90,6 +90,22 @@ TEST(RuleText, NamesExpressionsAndControls) {
   EXPECT_EQ(shuffled->shuffled().seed(), 2u);
 }
 
+TEST(RuleText, UserScores) {
+  const auto mine = ParseUserScore(" mine = max(output, value) / entropy , above");
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  EXPECT_EQ(mine->name(), "mine");
+  EXPECT_EQ(mine->expression(), "max(output, value) / entropy");
+  EXPECT_EQ(mine->inactive(), v1::UserScore::ABOVE);
+  const v1::UserScore known[] = {*mine};
+  EXPECT_EQ(ParseRule("mine>2", "", {}, known)->threshold().score(), "mine");
+  EXPECT_THAT(std::string(ParseRule("mine<2", "", {}, known).status().message()),
+              HasSubstr("mine>VALUE"));
+  for (const char* text :
+       {"", "mine", "mine = output", "mine = output, sideways", "output, below"}) {
+    EXPECT_EQ(ParseUserScore(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
 TEST(RuleText, SeveralValuesAreOneALayer) {
   const auto rule = ParseRule("entropy<1,2.5,3", "");
   ASSERT_TRUE(rule.ok()) << rule.status();

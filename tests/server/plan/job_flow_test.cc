@@ -389,6 +389,28 @@ TEST_F(JobFlowTest, MeansGoWithThePlanOnce) {
             "MODEL_CHANGED");
 }
 
+TEST_F(JobFlowTest, UserScoresGoWithTheirDefinition) {
+  const std::string mine =
+      "user_scores { name: 'mine' expression: 'output / value' inactive: ABOVE }";
+  const std::string job = Create(
+      "a",
+      absl::StrCat("ablate { ", kTask, " ", mine, " rules { threshold { score: 'mine' value: 2 } }",
+                   " rules { threshold { score: 'mine' top_k: 1 } }",
+                   " rules { threshold { score: 'mine' fraction: .1 score_job: 'j' } } }"));
+  Prepare(job, Pairs(2));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 4);
+  for (int rule = 1; rule < 4; ++rule) EXPECT_EQ(plan.rules(rule).label(), "mine");
+  EXPECT_EQ(plan.rules(1).threshold().user_score().expression(), "output / value");
+  EXPECT_EQ(plan.rules(2).top_k().user_score().inactive(), v1::UserScore::ABOVE);
+  EXPECT_EQ(plan.rules(3).threshold().user_score().name(), "mine");
+  EXPECT_FLOAT_EQ(plan.rules(3).threshold().value(), .1f);
+  const std::string sweep =
+      Create("b", absl::StrCat("sweep { ", kTask, " scores: 'mine' fractions: .2 ", mine, " }"));
+  StoreAll(sweep, Stage::kScore);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).rules(0).threshold().user_score().name(), "mine");
+}
+
 TEST_F(JobFlowTest, ASecondJobOnTheSameFilesSkipsPrepare) {
   const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
   Prepare(first, Pairs(6));

@@ -394,8 +394,28 @@ TEST_F(ValidateTest, Rules) {
       {"static groups",
        Rule("static_heads { job: 'projects/default/jobs/ablated' } unit: UNIT_KV_GROUP"), kInvalid,
        "ablate.rules[0].unit"},
-      {"user scores", Ablate("user_scores {} rules { random { p: .5 } }"), kNotServed,
-       "ablate.user_scores"},
+      {"user score",
+       Ablate("user_scores { name: 'mine' expression: 'output / value' inactive: ABOVE } rules { "
+              "threshold { score: 'mine' value: 1 } }"),
+       kFine, ""},
+      {"user score without a side",
+       Ablate("user_scores { name: 'mine' expression: 'output' } rules { random { p: .5 } }"),
+       kInvalid, "ablate.user_scores[0].inactive"},
+      {"user score that does not parse",
+       Ablate(
+           "user_scores { name: 'mine' expression: 'output +' inactive: ABOVE } rules { random { "
+           "p: .5 } }"),
+       kInvalid, "ablate.user_scores[0].expression"},
+      {"user score twice",
+       Ablate(Repeat("user_scores { name: 'mine' expression: 'output' inactive: BELOW } ", 2) +
+              "rules { random { p: .5 } }"),
+       kInvalid, "ablate.user_scores[1].name"},
+      {"user scores without end",
+       Ablate(Repeat("user_scores { name: 'mine' expression: 'output' inactive: BELOW } ", 33) +
+              "rules { random { p: .5 } }"),
+       kInvalid, "ablate.user_scores"},
+      {"gradient", Threshold("score: 'gradient' value: 1"), kInvalid,
+       "ablate.rules[0].threshold.score"},
       {"mean", Random(absl::StrCat("intervention { mean: '", kScoreJob, "' }")), kFine, ""},
       {"mean of no job", Random("intervention { mean: 'j' }"), kInvalid,
        "ablate.rules[0].intervention.mean"},
@@ -486,7 +506,13 @@ TEST_F(ValidateTest, Sweeps) {
       {"score of no KV groups", Entropy("group_score: GROUP_SCORE_MIN"), kInvalid,
        "sweep.group_score"},
       {"unknown unit", Entropy("unit: 5"), kInvalid, "sweep.unit"},
-      {"user scores", Entropy("user_scores {}"), kNotServed, "sweep.user_scores"},
+      {"user score",
+       Entropy("scores: 'mine' user_scores { name: 'mine' expression: 'value' inactive: BELOW }"),
+       kFine, ""},
+      {"user score of another's name",
+       Entropy("user_scores { name: 'entropy_ln' expression: 'value' inactive: BELOW }"), kInvalid,
+       "sweep.user_scores[0].name"},
+      {"gradient", Entropy("scores: 'gradient'"), kInvalid, "sweep.scores[1]"},
       {"context", Entropy("decide_on: DECIDE_ON_CONTEXT"), kNotServed, "sweep.decide_on"},
       {"last tokens", Entropy("tokens { last: 1 }"), kNotServed, "sweep.tokens.last"},
       {"layers", Entropy("layers { exclude: 0 }"), kFine, ""},
@@ -513,6 +539,11 @@ TEST_F(ValidateTest, LimitsComeFromTheConfiguration) {
   config.max_inline_bytes = 7;
   EXPECT_EQ(LimitsOf(config).max_rules, 5);
   EXPECT_EQ(LimitsOf(config).max_inline_bytes, 7);
+}
+
+TEST_F(ValidateTest, GradientIsRefusedWithItsReason) {
+  EXPECT_THAT(std::string(Validate(Parse(Entropy("scores: 'gradient'"))).message()),
+              testing::HasSubstr("a backward pass: a rule decides in the forward pass"));
 }
 
 TEST_F(ValidateTest, NamesTheNearestScore) {

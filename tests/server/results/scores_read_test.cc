@@ -212,6 +212,35 @@ TEST(Thresholds, KvGroupsThatAreWhollyInactiveAndTheirCost) {
             "group_score");
 }
 
+TEST(Thresholds, UserScoresAreReadLikeOthers) {
+  const auto job = SampleJobMaker::Sweep();
+  v1::QueryThresholdsRequest request;
+  request.set_job(FakeJob::kName);
+  v1::UserScore* mine = request.add_user_scores();
+  mine->set_name("mine");
+  mine->set_expression("2 * output");
+  mine->set_inactive(v1::UserScore::BELOW);
+  request.add_fractions(.25);
+  const auto answer = QueryThresholds(job->store, job->store.artifacts(), request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->tables_size(), 1);
+  EXPECT_EQ(answer->tables(0).score(), "mine");
+  EXPECT_NEAR(answer->tables(0).points(0).value(),
+              2 * ThresholdBySorting(ValuesOf(*job, "output"), .25), 1e-5);
+  v1::GetHeadScoresRequest heads;
+  heads.set_job(FakeJob::kName);
+  *heads.mutable_user_score() = *mine;
+  const auto scores = GetHeadScores(job->store, job->store.artifacts(), heads);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->score(), "mine");
+  heads.set_score("entropy");
+  EXPECT_EQ(FieldOf(GetHeadScores(job->store, job->store.artifacts(), heads).status()), "score");
+  mine->set_expression("2 *");
+  const absl::Status bad = QueryThresholds(job->store, job->store.artifacts(), request).status();
+  EXPECT_EQ(FieldOf(bad), "user_scores[0].expression");
+  EXPECT_NE(std::string(bad.message()).find("position 3"), std::string::npos) << bad;
+}
+
 TEST(Thresholds, MeanKeysCountWhatEachTokenSees) {
   v1::Manifest manifest;
   manifest.add_groups()->add_prefix(1);

@@ -220,6 +220,26 @@ TEST(BuildUnit, MeansAreSharedByTheRulesThatNameThem) {
   EXPECT_THAT(std::string(BuildMeans(sent).status().message()), HasSubstr("3 bytes"));
 }
 
+TEST(BuildUnit, UserScoresLiveAsLongAsTheirRules) {
+  std::vector<v1::ResolvedRule> rules(1);
+  v1::UserScore& score = *rules[0].mutable_threshold()->mutable_user_score();
+  score.set_name("mine");
+  score.set_expression("output / value");
+  score.set_inactive(v1::UserScore::ABOVE);
+  auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  rules.clear();
+  const engine::Rule rule = built->unit.rules[0];
+  built = absl::CancelledError("gone");
+  EXPECT_EQ(rule.score->id, "mine");
+  EXPECT_EQ(rule.score->inactive, catalog::Inactive::kAbove);
+  rules.resize(1);
+  rules[0].mutable_top_k()->mutable_user_score()->set_expression("output");
+  EXPECT_THAT(
+      std::string(BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model()).status().message()),
+      HasSubstr("name"));
+}
+
 TEST(BuildUnit, NamesWhatDoesNotFit) {
   std::vector<v1::ResolvedRule> rules(1);
   const auto message = [&rules](const v1::UnitRange& range) {
