@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/mask_file.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
@@ -29,6 +30,10 @@ absl::StatusOr<double> Number(std::string_view rule, std::string_view text,
 
 absl::StatusOr<v1::Rule> FixedHeads(std::string_view rule, std::string_view list) {
   v1::Rule out;
+  if (list.rfind('@', 0) == 0) {
+    HC_ASSIGN_OR_RETURN(*out.mutable_fixed_heads(), ReadMaskFile(std::string(list.substr(1))));
+    return out;
+  }
   for (const std::string& item : std::vector<std::string>(absl::StrSplit(std::string(list), ','))) {
     const std::vector<std::string> parts = absl::StrSplit(item, '.');
     int layer = 0, head = 0;

@@ -5,6 +5,7 @@
 //   output_norm_ln@0.15         the value that makes 15 % of the heads of --score-job inactive
 //   output_norm_ln:top=2        the 2 most inactive heads of each layer
 //   heads=0.3,4.7               fixed query heads, layer.head
+//   heads=@mask.npy             those that the file's matrix marks, see mask_file.h
 //   random=0.1 or random=0.1,seed=3
 //   weak and not sink           rule algebra over rules that have names
 //   static_heads(JOB:2)         the heads that rule 2 of that job changed most often, for every
@@ -15,7 +16,7 @@
 // and of what inactive heads become, as `--intervention` takes it: zero, first_value, scale=A or
 // mean=JOB.
 //
-// Pure. Errors: INVALID_ARGUMENT with the text and what is allowed.
+// Pure, but for files of masks. Errors: INVALID_ARGUMENT with the text and what is allowed.
 
 #pragma once
 

@@ -211,12 +211,13 @@ void AddSubmit(CLI::App& app, Context& context) {
   AddCommonFlags(ablate, *flags);
   AddRuleFlags(ablate, *flags);
   ablate
-      ->add_option("--rule", flags->rules,
-                   "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, "
-                   "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
-                   "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
-                   "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
-                   "(docs/rules.md)")
+      ->add_option(
+          "--rule", flags->rules,
+          "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, heads=@FILE, "
+          "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
+          "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
+          "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
+          "(docs/rules.md)")
       ->required();
   ablate->add_option("--score-job", flags->score_job, "job whose scores fractions are taken from");
   ablate->footer(

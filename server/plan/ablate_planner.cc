@@ -236,10 +236,12 @@ class Ablate final : public Planner {
     for (const v1::Rule& rule : spec.rules()) {
       HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, known, thresholds));
       if (!rule.name().empty()) resolved.set_label(rule.name());
-      SetIntervention(rule.intervention(), &resolved);
       rules.push_back(std::move(resolved));
     }
     HC_RETURN_IF_ERROR(AddControls(spec, input, &rules));
+    for (int i = 0; i < spec.rules_size(); ++i) {
+      SetIntervention(spec.rules(i).intervention(), &rules[static_cast<size_t>(i)]);
+    }
     ResolveReferences(spec.rules(), &rules);
     v1::ResolvedRule baseline = NewRule("baseline", 0, {});
     baseline.set_none(true);

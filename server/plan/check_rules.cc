@@ -63,7 +63,11 @@ class NamedJobs {
     // A sweep's rules are counted where it is planned; the job's own tells more.
     const int64_t rules = job.has_ablate() ? job.ablate().rules_size() : context_.limits.max_rules;
     if (rule >= 0 && rule < rules) return absl::OkStatus();
-    return OutOfRange(path + ".rule", rule, rules, "rules (of that job)");
+    return WithField(WithReason(absl::OutOfRangeError(
+                                    absl::StrCat(path, ".rule: must be in [0, ", rules - 1, "], ",
+                                                 name, " has ", rules, " rules (got ", rule, ")")),
+                                "OUT_OF_RANGE"),
+                     path + ".rule");
   }
 
  private:

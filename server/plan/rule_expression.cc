@@ -142,6 +142,10 @@ class References {
       if (found == by_name_.end()) {
         return InvalidField(FieldOf(rule), name, "is not the name of a rule of this job");
       }
+      if (rules_[found->second].has_shuffled()) {
+        return InvalidField(FieldOf(rule), name,
+                            "is a shuffled rule: its masks belong to samples and cannot be a part");
+      }
       if (states_[static_cast<size_t>(found->second)].visited == State::kOpen) {
         return InvalidField(FieldOf(rule), name,
                             "leads back to this rule: a rule cannot be made of itself");

@@ -61,6 +61,9 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> Rules(const PlanInput& input) {
       SetUnit(spec.unit(), score->is_random() ? v1::GROUP_SCORE_UNSPECIFIED : spec.group_score(),
               &rules.back());
       SetIntervention(spec.intervention(), &rules.back());
+      if (spec.intervention().has_mean()) {  // a rule says by itself what it does
+        rules.back().mutable_intervention()->set_mean(input.job.name());
+      }
     }
     if (!score->is_random()) ++row;
   }

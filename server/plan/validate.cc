@@ -47,7 +47,6 @@ absl::Status CheckLabels(const v1::Job& job) {
 
 absl::Status CheckScoreJob(const v1::ScoreSpec& spec, const ValidationContext& context) {
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "score.tokens"));
-  if (!spec.measurements().empty()) return UnimplementedField("score.measurements");
   return CheckWorkload(spec.workload(), "score.workload", /*answers=*/false, context).status();
 }
 

@@ -317,14 +317,14 @@ absl::StatusOr<v1::Task> Dispatcher::MakeTask(const store::Lease& lease, const v
     const v1::UnitRange& range = *task.units().rbegin();
     for (int i = 0; i < range.rules(); ++i) rules.insert(range.first_rule() + i);
   }
-  int64_t first = 0, end = 0, samples = 0;
+  // What the units cover, of how many samples.
+  int64_t first = task.units(0).first_sample(), end = first;
   for (const v1::UnitRange& range : task.units()) {
-    first = samples == 0 ? range.first_sample() : std::min(first, range.first_sample());
+    first = std::min(first, range.first_sample());
     end = std::max(end, range.first_sample() + range.samples());
-    samples = end;
   }
   const v1::SampleBlock& last = *stage.plan.sample_blocks().rbegin();
-  samples = last.first_sample() + last.samples();
+  const int64_t samples = last.first_sample() + last.samples();
   for (int rule : rules) {
     *task.add_rules() = plan::RuleForSamples(stage.plan.rules(rule), first, end - first, samples);
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "common/format/frame.h"
 #include "common/format/rpc_status.h"
 #include "google/protobuf/text_format.h"
+#include "server/plan/controls.h"
 #include "server/plan/flow_runner.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/server/plan/fake_catalog.h"
@@ -347,6 +349,9 @@ TEST_F(JobFlowTest, ControlsTakeTheMasksOfAnotherJob) {
   std::string sorted = shuffled;
   std::sort(sorted.begin(), sorted.end());
   EXPECT_EQ(sorted, own) << "each once";
+  const v1::ResolvedRule cut = RuleForSamples(plan.rules(2), 2, 3, 6);
+  EXPECT_EQ(cut.sample_masks().first_sample(), 2);
+  EXPECT_EQ(cut.sample_masks().masks(), shuffled.substr(2, 3)) << "as a task carries it";
 
   masks_->share = 0;
   const std::string nothing = Create(
@@ -384,6 +389,7 @@ TEST_F(JobFlowTest, MeansGoWithThePlanOnce) {
   StoreAll(sweep, Stage::kScore);
   ASSERT_EQ(Plan(sweep, Stage::kAblate).means_size(), 1);
   EXPECT_EQ(Plan(sweep, Stage::kAblate).means(0).job(), sweep);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).rules(0).intervention().mean(), sweep);
   mean_bytes_ = 4;
   EXPECT_EQ(Get(Create("c", absl::StrCat("ablate { ", kTask, rule, " }"))).state_reason(),
             "MODEL_CHANGED");

@@ -86,6 +86,8 @@ TEST(RuleReferences, NamesLeadSomewhereAndInNoCircle) {
                                HasSubstr("is not the name of a rule of this job")));
   EXPECT_THAT(Refused("rules { random_in_layer { rule: 'b' } }"),
               HasSubstr("rules[0].random_in_layer.rule"));
+  EXPECT_THAT(Refused("rules { name: 'a' shuffled { job: 'j' } } rules { expression: 'a' }"),
+              HasSubstr("is a shuffled rule"));
   EXPECT_THAT(Refused("rules { name: 'a' expression: 'a or a' }"), HasSubstr("made of itself"));
   EXPECT_THAT(
       Refused("rules { name: 'a' expression: 'b' } rules { name: 'b' expression: 'c' }"
