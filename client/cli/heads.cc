@@ -1,6 +1,7 @@
 // `headcount heads` (a map of the model's heads) and `headcount thresholds` (score value <-> share
 // of heads).
 
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -18,6 +19,7 @@ namespace {
 struct HeadFlags {
   std::string job;
   std::string score = "output_norm_ln";
+  std::string user_score;
   std::optional<double> threshold;
   std::optional<double> fraction;
   std::string show = "mean";
@@ -28,7 +30,13 @@ struct HeadFlags {
 absl::StatusOr<double> ThresholdAt(Context& context, const HeadFlags& flags) {
   v1::QueryThresholdsRequest request;
   request.set_job(context.JobName(flags.job));
-  request.add_scores(flags.score);
+  if (flags.user_score.empty()) {
+    request.add_scores(flags.score);
+  } else {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(flags.user_score);
+    if (!score.ok()) return score.status();
+    *request.add_user_scores() = *score;
+  }
   request.add_fractions(*flags.fraction);
   v1::QueryThresholdsResponse answer;
   const absl::Status status =
@@ -43,8 +51,13 @@ absl::StatusOr<double> ThresholdAt(Context& context, const HeadFlags& flags) {
 void ShowHeads(Context& context, const HeadFlags& flags) {
   v1::GetHeadScoresRequest request;
   request.set_job(context.JobName(flags.job));
-  request.set_score(flags.score);
-  request.set_subtask(flags.subtask);
+  if (flags.user_score.empty()) {
+    request.set_score(flags.score);
+  } else {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(flags.user_score);
+    if (!score.ok()) return context.Fail(score.status());
+    *request.mutable_user_score() = *score;
+  }
   if (flags.threshold) request.set_threshold(*flags.threshold);
   if (flags.fraction) {
     const absl::StatusOr<double> value = ThresholdAt(context, flags);
@@ -93,15 +106,56 @@ void ShowHeads(Context& context, const HeadFlags& flags) {
 struct ThresholdFlags {
   std::string job;
   std::vector<std::string> scores;
+  std::vector<std::string> user_scores;
   std::vector<double> fractions;
   std::vector<double> values;
   LayerFlags layers;
+  bool kv_groups = false;
 };
+
+// Bytes or operations, with a prefix where they are many.
+std::string Amount(double value, const char* unit) {
+  const char* prefixes[] = {"", "k", "M", "G", "T"};
+  size_t i = 0;
+  for (; value >= 10'000 && i + 1 < std::size(prefixes); ++i) value /= 1000;
+  return absl::StrFormat("%.4g %s%s", value, prefixes[i], unit);
+}
+
+// Two lines a point: what is inactive on a sample, and what is on nearly all.
+void ShowKvGroups(Context& context, const v1::QueryThresholdsResponse& answer) {
+  Table table({{"score"},
+               {"value", Table::Align::kRight},
+               {"KV groups inactive"},
+               {"groups", Table::Align::kRight},
+               {"of", Table::Align::kRight},
+               {"KV cache a token", Table::Align::kRight},
+               {"FLOPs of attention a token", Table::Align::kRight}});
+  for (const v1::ThresholdTable& each : answer.tables()) {
+    for (const v1::ThresholdPoint& point : each.points()) {
+      if (!point.has_kv_groups()) continue;
+      const auto add = [&](const char* what, const v1::KvCost& cost) {
+        table.AddRow({each.score(), absl::StrFormat("%.6g", point.value()), what,
+                      absl::StrFormat("%.4g", cost.groups()),
+                      absl::StrFormat("%.0f", point.kv_groups().all().groups()),
+                      "-" + Amount(cost.kv_bytes_per_token(), "B"),
+                      "-" + Amount(cost.flops_per_token(), "FLOP")});
+      };
+      add("on a sample, mean", point.kv_groups().per_sample());
+      add("on 95 % of samples", point.kv_groups().always());
+    }
+  }
+  std::printf("%s", table.Render(context.style()).c_str());
+}
 
 void ShowThresholds(Context& context, const ThresholdFlags& flags) {
   v1::QueryThresholdsRequest request;
   request.set_job(context.JobName(flags.job));
   for (const std::string& score : flags.scores) request.add_scores(score);
+  for (const std::string& text : flags.user_scores) {
+    const absl::StatusOr<v1::UserScore> score = ParseUserScore(text);
+    if (!score.ok()) return context.Fail(score.status());
+    *request.add_user_scores() = *score;
+  }
   for (double fraction : flags.fractions) request.add_fractions(fraction);
   for (double value : flags.values) request.add_values(value);
   if (flags.fractions.empty() && flags.values.empty()) {
@@ -110,6 +164,7 @@ void ShowThresholds(Context& context, const ThresholdFlags& flags) {
   const absl::StatusOr<v1::LayerSelection> layers = flags.layers.ToLayers();
   if (!layers.ok()) return context.Fail(layers.status());
   *request.mutable_layers() = *layers;
+  request.set_kv_groups(flags.kv_groups);
   v1::QueryThresholdsResponse answer;
   const absl::Status status =
       context.Call(context.results(), &v1::ResultService::Stub::QueryThresholds, request, &answer);
@@ -127,6 +182,7 @@ void ShowThresholds(Context& context, const ThresholdFlags& flags) {
     }
   }
   std::printf("%s", table.Render(context.style()).c_str());
+  if (flags.kv_groups) ShowKvGroups(context, answer);
   if (!answer.complete())
     std::printf("%s\n",
                 Dim(context.style(), "the job still runs: these are the scores so far").c_str());
@@ -140,6 +196,7 @@ void AddHeads(CLI::App& app, Context& context) {
       "heads", "a layers x heads map of a score, or of how often a head is inactive");
   heads->add_option("job", flags->job, "score or sweep job")->required();
   heads->add_option("--score", flags->score, "score id (headcount scores)")->capture_default_str();
+  heads->add_option("--user-score", flags->user_score, kUserScoreHelp);
   auto* threshold = heads->add_option("--threshold", flags->threshold,
                                       "show the share of samples inactive at this value");
   heads
@@ -166,7 +223,10 @@ void AddHeads(CLI::App& app, Context& context) {
                    "fractions to turn into values (default .05 to .30)")
       ->delimiter(',');
   thresholds->add_option("--value", query->values, "values to turn into fractions")->delimiter(',');
+  thresholds->add_option("--user-score", query->user_scores, kUserScoreHelp);
   query->layers.AddTo(thresholds);
+  thresholds->add_flag("--kv-groups", query->kv_groups,
+                       "also the KV groups that are wholly inactive, and what they cost");
   thresholds->footer("Example: headcount thresholds k3v9x2m4qp --score entropy --value 0.5,1.0");
   thresholds->callback([&context, query] { ShowThresholds(context, *query); });
 }

@@ -24,6 +24,11 @@ struct SubmitFlags {
   int priority = 0;
   bool validate_only = false;
   bool watch = false;
+  // ablate and sweep
+  std::string intervention;
+  std::string unit;
+  std::string group_score;
+  std::vector<std::string> user_scores;
   // ablate
   std::vector<std::string> rules;
   std::string score_job;
@@ -52,6 +57,24 @@ void AddCommonFlags(CLI::App* command, SubmitFlags& flags) {
                       "the same id and flags give the same job (default: a new one)");
   command->add_flag("--validate-only", flags.validate_only, "check everything, store nothing");
   command->add_flag("--watch", flags.watch, "stay and follow the job");
+}
+
+// What says which heads a rule may change, and to what.
+void AddRuleFlags(CLI::App* command, SubmitFlags& flags) {
+  flags.layers.AddTo(command);
+  command->add_option("--intervention", flags.intervention,
+                      "what inactive heads become: zero (default), first_value, scale=A or "
+                      "mean=JOB, of that score job (in a sweep mean, of its own)");
+  command
+      ->add_option("--unit", flags.unit,
+                   "what is decided about: query_head (default), or kv_group: all query heads of "
+                   "a KV head together")
+      ->check(CLI::IsMember({"query_head", "kv_group"}));
+  command
+      ->add_option("--group-score", flags.group_score,
+                   "score of a KV group: mean (default), max or min of its query heads'")
+      ->check(CLI::IsMember({"mean", "max", "min"}));
+  command->add_option("--user-score", flags.user_scores, kUserScoreHelp);
 }
 
 absl::Status AddLabels(const SubmitFlags& flags, v1::Job* job) {
@@ -89,6 +112,24 @@ void Submit(Context& context, const SubmitFlags& flags, v1::Job job) {
   if (flags.watch && !flags.validate_only) Watch(context, created.name(), {});
 }
 
+// Nothing is set where the flag is not.
+absl::StatusOr<v1::Intervention> InterventionOf(const Context& context, const SubmitFlags& flags) {
+  if (flags.intervention.empty()) return v1::Intervention();
+  return ParseIntervention(flags.intervention,
+                           [&](const std::string& job) { return context.JobName(job); });
+}
+
+v1::Unit UnitOf(const SubmitFlags& flags) {
+  return flags.unit == "kv_group" ? v1::UNIT_KV_GROUP : v1::UNIT_UNSPECIFIED;
+}
+
+v1::GroupScore GroupScoreOf(const SubmitFlags& flags) {
+  if (flags.group_score == "mean") return v1::GROUP_SCORE_MEAN;
+  if (flags.group_score == "max") return v1::GROUP_SCORE_MAX;
+  if (flags.group_score == "min") return v1::GROUP_SCORE_MIN;
+  return v1::GROUP_SCORE_UNSPECIFIED;
+}
+
 absl::StatusOr<v1::Job> ScoreJob(const SubmitFlags& flags) {
   v1::Job job;
   HC_ASSIGN_OR_RETURN(*job.mutable_score()->mutable_workload(), flags.workload.ToWorkload());
@@ -99,11 +140,29 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
   v1::Job job;
   HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
+  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
+  v1::AblateSpec& spec = *job.mutable_ablate();
+  for (const std::string& text : flags.user_scores) {
+    HC_ASSIGN_OR_RETURN(*spec.add_user_scores(), ParseUserScore(text));
+  }
+  const std::vector<v1::UserScore> user_scores(spec.user_scores().begin(),
+                                               spec.user_scores().end());
   for (const std::string& text : flags.rules) {
     HC_ASSIGN_OR_RETURN(
         v1::Rule rule,
-        ParseRule(text, flags.score_job.empty() ? "" : context.JobName(flags.score_job)));
-    if (layers.include_size() + layers.exclude_size() > 0) *rule.mutable_layers() = layers;
+        ParseRule(
+            text, flags.score_job.empty() ? "" : context.JobName(flags.score_job),
+            [&](const std::string& job) { return context.JobName(job); }, user_scores));
+    const bool takes_layers = !rule.has_shuffled() && !rule.has_static_heads();
+    if (takes_layers && layers.include_size() + layers.exclude_size() > 0) {
+      *rule.mutable_layers() = layers;
+    }
+    if (intervention.ByteSizeLong() > 0) *rule.mutable_intervention() = intervention;
+    // Expressions have the units of their rules.
+    const bool takes_unit = rule.select_case() != v1::Rule::kExpression && !rule.has_shuffled() &&
+                            !rule.has_static_heads();
+    if (takes_unit) rule.set_unit(UnitOf(flags));
+    if (rule.has_threshold()) rule.set_group_score(GroupScoreOf(flags));
     *job.mutable_ablate()->add_rules() = std::move(rule);
   }
   return job;
@@ -120,15 +179,22 @@ void AddScores(const SubmitFlags& flags, Spec* spec) {
   }
 }
 
-absl::StatusOr<v1::Job> SweepJob(const SubmitFlags& flags) {
+absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flags) {
   v1::Job job;
   v1::SweepSpec* sweep = job.mutable_sweep();
   HC_ASSIGN_OR_RETURN(*sweep->mutable_workload(), flags.workload.ToWorkload());
   AddScores(flags, sweep);
+  for (const std::string& text : flags.user_scores) {
+    HC_ASSIGN_OR_RETURN(*sweep->add_user_scores(), ParseUserScore(text));
+  }
   for (double fraction : flags.fractions) sweep->add_fractions(fraction);
   sweep->set_random_seed(flags.random_seed);
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
+  HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
+  if (intervention.ByteSizeLong() > 0) *sweep->mutable_intervention() = intervention;
+  sweep->set_unit(UnitOf(flags));
+  sweep->set_group_score(GroupScoreOf(flags));
   return job;
 }
 
@@ -233,11 +299,15 @@ void AddSubmit(CLI::App& app, Context& context) {
 
   CLI::App* ablate = submit->add_subcommand("ablate", "run every sample under each rule");
   AddCommonFlags(ablate, *flags);
-  flags->layers.AddTo(ablate);
+  AddRuleFlags(ablate, *flags);
   ablate
-      ->add_option("--rule", flags->rules,
-                   "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H or "
-                   "random=P[,seed=N]; may be repeated")
+      ->add_option(
+          "--rule", flags->rules,
+          "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, heads=@FILE, "
+          "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
+          "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
+          "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
+          "(docs/rules.md)")
       ->required();
   ablate->add_option("--score-job", flags->score_job, "job whose scores fractions are taken from");
   ablate->footer(
@@ -249,13 +319,13 @@ void AddSubmit(CLI::App& app, Context& context) {
   CLI::App* sweep =
       submit->add_subcommand("sweep", "the paper's experiment: scores x fractions, with curves");
   AddCommonFlags(sweep, *flags);
-  flags->layers.AddTo(sweep);
   AddScoreFlags(sweep, *flags);
+  AddRuleFlags(sweep, *flags);
   sweep->footer(
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
       "--scores "
       "output_norm_ln,random --watch");
-  sweep->callback([run, flags] { run(SweepJob(*flags)); });
+  sweep->callback([run, flags, &context] { run(SweepJob(context, *flags)); });
 
   CLI::App* frontier = submit->add_subcommand(
       "frontier",

@@ -39,8 +39,11 @@ grpc::ServerUnaryReactor* ResultServiceImpl::QueryThresholds(
   return RunUnary(
       call, context_.slow, context_.metrics, "ResultService/QueryThresholds",
       [=, this]() -> absl::Status {
-        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
-        HC_ASSIGN_OR_RETURN(*response, results_.QueryThresholds(*request));
+        HC_ASSIGN_OR_RETURN(const v1::Job job,
+                            context_.FindJob(*call, Action::kRead, "job", request->job()));
+        const auto model = context_.catalog.FindModel(format::WorkloadOf(job).model());
+        HC_ASSIGN_OR_RETURN(
+            *response, results_.QueryThresholds(*request, model.ok() ? &model->config : nullptr));
         return absl::OkStatus();
       });
 }

@@ -24,6 +24,7 @@
 #include "server/api/version.h"
 #include "server/api/worker_service.h"
 #include "server/results/frontier.h"
+#include "server/results/rule_masks.h"
 #include "server/results/thresholds.h"
 
 namespace headcount::server {
@@ -49,10 +50,18 @@ plan::NextUnitsFn NextUnitsFrom(store::JobStore& jobs, store::ArtifactStore& art
   };
 }
 
-plan::ThresholdsFn ThresholdsFrom(store::JobStore& jobs, store::ArtifactStore& artifacts) {
-  return [&jobs, &artifacts](const std::string& job, std::span<const catalog::Score* const> scores,
-                             std::span<const double> fractions, std::span<const uint8_t> layers) {
-    return results::ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, layers);
+plan::ResultSources ResultsFrom(store::JobStore& jobs, store::ArtifactStore& artifacts) {
+  return {
+      .thresholds =
+          [&jobs, &artifacts](const std::string& job, std::span<const catalog::Score* const> scores,
+                              std::span<const double> fractions, const results::ScorePool& pool) {
+            return results::ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, pool);
+          },
+      .masks = [&jobs, &artifacts](
+                   const std::string& job,
+                   int rule) { return results::ReadRuleMasks(jobs, artifacts, job, rule); },
+      .means = [&jobs, &artifacts](
+                   const std::string& job) { return results::ReadHeadMeans(jobs, artifacts, job); },
   };
 }
 
@@ -64,8 +73,7 @@ struct HeadcountServer::State {
       : config(std::move(given)),
         parts(std::move(given_parts)),
         catalog(config, parts.shipped_tasks),
-        job_flow(*parts.jobs, *parts.artifacts, catalog,
-                 ThresholdsFrom(*parts.jobs, *parts.artifacts),
+        job_flow(*parts.jobs, *parts.artifacts, catalog, ResultsFrom(*parts.jobs, *parts.artifacts),
                  {config.samples_per_unit, config.rules_per_unit, kVersion}),
         dispatcher(*parts.jobs, *parts.clock, DispatcherOptionsOf(config)),
         manifests(*parts.artifacts),

@@ -15,8 +15,10 @@
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "common/format/job_kind.h"
+#include "server/plan/rule_expression.h"
 #include "server/plan/rules.h"
 #include "server/plan/spec_checks.h"
+#include "server/plan/user_scores.h"
 
 namespace headcount::plan {
 namespace {
@@ -44,26 +46,45 @@ absl::Status CheckLayerList(const google::protobuf::RepeatedField<int32_t>& list
   return absl::OkStatus();
 }
 
-// Looks each score job up once: a job may have thousands of rules.
-class ScoreJobs {
+// Looks each job that rules name up once: a job may have thousands of rules.
+class NamedJobs {
  public:
-  ScoreJobs(const ValidationContext& context, std::string model)
+  NamedJobs(const ValidationContext& context, std::string model)
       : context_(context), model_(std::move(model)) {}
 
-  absl::Status Check(const std::string& name, const std::string& path) {
-    if (checked_.contains(name)) return absl::OkStatus();
-    HC_RETURN_IF_ERROR(CheckNew(name, path));
-    checked_.insert(name);
-    return absl::OkStatus();
+  // It has stored scores.
+  absl::Status CheckScores(const std::string& name, const std::string& path) {
+    return Check(name, path, /*scores=*/true);
+  }
+  // It has stored masks of rule `rule`.
+  absl::Status CheckMasks(const std::string& name, int rule, const std::string& path) {
+    HC_RETURN_IF_ERROR(Check(name, path + ".job", /*scores=*/false));
+    const v1::Job& job = checked_.at({name, false});
+    // A sweep's rules are counted where it is planned; the job's own tells more.
+    const int64_t rules = job.has_ablate() ? job.ablate().rules_size() : context_.limits.max_rules;
+    if (rule >= 0 && rule < rules) return absl::OkStatus();
+    return WithField(WithReason(absl::OutOfRangeError(
+                                    absl::StrCat(path, ".rule: must be in [0, ", rules - 1, "], ",
+                                                 name, " has ", rules, " rules (got ", rule, ")")),
+                                "OUT_OF_RANGE"),
+                     path + ".rule");
   }
 
  private:
-  absl::Status CheckNew(const std::string& name, const std::string& path) {
+  absl::Status Check(const std::string& name, const std::string& path, bool scores) {
+    if (checked_.contains({name, scores})) return absl::OkStatus();
+    return CheckNew(name, path, scores);
+  }
+
+  absl::Status CheckNew(const std::string& name, const std::string& path, bool scores) {
     HC_RETURN_IF_ERROR(CheckJobName(name, path));
     const absl::StatusOr<v1::Job> job = context_.jobs.GetJob(name);
     if (!job.ok()) return WithField(Annotate(job.status(), path), path);
-    if (!job->has_score() && !job->has_sweep()) {
+    if (scores && !job->has_score() && !job->has_sweep()) {
       return InvalidField(path, name, "must be a score or sweep job: others keep no scores");
+    }
+    if (!scores && !job->has_ablate() && !job->has_sweep()) {
+      return InvalidField(path, name, "must be an ablate or sweep job: others have no masks");
     }
     if (const std::string& model = format::WorkloadOf(*job).model(); model != model_) {
       return InvalidField(path, name,
@@ -76,6 +97,7 @@ class ScoreJobs {
                                   "SCORE_JOB_NOT_SUCCEEDED"),
                        path);
     }
+    checked_[{name, scores}] = *job;
     return absl::OkStatus();
   }
 
@@ -93,12 +115,32 @@ class ScoreJobs {
 
   const ValidationContext& context_;
   const std::string model_;
-  std::set<std::string> checked_;
+  std::map<std::pair<std::string, bool>, v1::Job> checked_;  // by name, and whether for scores
 };
 
-absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& path,
-                            const ModelShape& model, ScoreJobs& score_jobs) {
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(threshold.score(), path + ".score"));
+absl::Status CheckValue(double value, const std::string& path) {
+  // Scores are float32: a threshold beyond them would select all heads or none in silence.
+  if (std::isfinite(value) && std::abs(value) <= std::numeric_limits<float>::max()) {
+    return absl::OkStatus();
+  }
+  return InvalidField(path, absl::StrCat(value), "must be finite and at most 3.4e38");
+}
+
+absl::Status CheckLayerValues(const v1::LayerValues& layers, const std::string& path,
+                              const ModelShape& model) {
+  if (layers.values_size() != model.layers) {
+    return InvalidField(path + ".values", absl::StrCat(layers.values_size(), " values"),
+                        absl::StrCat("must be one a layer, the model has ", model.layers));
+  }
+  for (int i = 0; i < layers.values_size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckValue(layers.values(i), absl::StrCat(path, ".values[", i, "]")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckThreshold(const v1::Threshold& threshold, v1::Unit unit, const std::string& path,
+                            const ModelShape& model, const UserScores& scores, NamedJobs& jobs) {
+  HC_ASSIGN_OR_RETURN(const catalog::Score* score, scores.Find(threshold.score(), path + ".score"));
   if (score->is_random()) {
     return InvalidField(path + ".score", threshold.score(),
                         "has no threshold: use the rule's `random`");
@@ -109,36 +151,34 @@ absl::Status CheckThreshold(const v1::Threshold& threshold, const std::string& p
   }
   switch (threshold.by_case()) {
     case v1::Threshold::kValue:
-      // Scores are float32: a threshold beyond them would select all heads or none in silence.
-      if (!std::isfinite(threshold.value()) ||
-          std::abs(threshold.value()) > std::numeric_limits<float>::max()) {
-        return InvalidField(path + ".value", absl::StrCat(threshold.value()),
-                            "must be finite and at most 3.4e38");
-      }
-      return absl::OkStatus();
+      return CheckValue(threshold.value(), path + ".value");
     case v1::Threshold::kFraction:
       HC_RETURN_IF_ERROR(CheckShare(threshold.fraction(), path + ".fraction"));
       if (threshold.score_job().empty()) {
         return InvalidField(path + ".score_job", "", "is required with `fraction`");
       }
-      return score_jobs.Check(threshold.score_job(), path + ".score_job");
+      return jobs.CheckScores(threshold.score_job(), path + ".score_job");
     case v1::Threshold::kTopK:
       if (threshold.top_k() < 0) {
         return InvalidField(path + ".top_k", std::to_string(threshold.top_k()),
                             "must be 0 or more");
       }
-      if (threshold.top_k() > model.heads) {
-        return OutOfRange(path + ".top_k", threshold.top_k(), model.heads + 1, "counts of heads");
+      if (const int most = model.units(unit); threshold.top_k() > most) {
+        return OutOfRange(path + ".top_k", threshold.top_k(), most + 1, "counts of heads");
       }
       return absl::OkStatus();
+    case v1::Threshold::kLayerValues:
+      return CheckLayerValues(threshold.layer_values(), path + ".layer_values", model);
     case v1::Threshold::BY_NOT_SET:
       break;
   }
-  return InvalidField(path + ".by", "", "one of value, fraction and top_k is required");
+  return InvalidField(path + ".by", "",
+                      "one of value, fraction, top_k and layer_values is required");
 }
 
-absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelection& layers,
-                             const std::string& path, const ModelShape& model) {
+absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, v1::Unit unit,
+                             const v1::LayerSelection& layers, const std::string& path,
+                             const ModelShape& model) {
   if (fixed.heads().empty()) {
     return InvalidField(path + ".heads", "", "must name at least one head");
   }
@@ -150,8 +190,9 @@ absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelecti
     if (head.layer() < 0 || head.layer() >= model.layers) {
       return OutOfRange(at + ".layer", head.layer(), model.layers, "layers");
     }
-    if (head.head() < 0 || head.head() >= model.heads) {
-      return OutOfRange(at + ".head", head.head(), model.heads, "query heads");
+    if (head.head() < 0 || head.head() >= model.units(unit)) {
+      return OutOfRange(at + ".head", head.head(), model.units(unit),
+                        unit == v1::UNIT_KV_GROUP ? "KV heads" : "query heads");
     }
     const std::string value = absl::StrCat(head.layer(), ".", head.head());
     if (!seen.emplace(head.layer(), head.head()).second) {
@@ -164,10 +205,48 @@ absl::Status CheckFixedHeads(const v1::FixedHeads& fixed, const v1::LayerSelecti
   return absl::OkStatus();
 }
 
+absl::Status CheckExpression(const v1::Rule& rule, const std::string& path) {
+  const absl::Status parsed = ParseRuleExpression(rule.expression()).status();
+  if (!parsed.ok()) {
+    return InvalidField(path + ".expression", rule.expression().substr(0, 200),
+                        std::string(parsed.message()));
+  }
+  if (rule.unit() == v1::UNIT_KV_GROUP) {
+    return InvalidField(
+        path + ".unit", "UNIT_KV_GROUP",
+        "must be left to the rules of the expression: they have units of their own");
+  }
+  return absl::OkStatus();
+}
+
+// Masks of another job are taken as they were.
+absl::Status CheckTakenMasks(const v1::Rule& rule, const std::string& path) {
+  if (!rule.layers().include().empty() || !rule.layers().exclude().empty()) {
+    return InvalidField(path + ".layers", "", "must be empty: the masks are taken as they were");
+  }
+  if (rule.unit() == v1::UNIT_KV_GROUP) {
+    return InvalidField(path + ".unit", "UNIT_KV_GROUP",
+                        "must be unset: the masks are taken as they were");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(const std::string& name, const std::string& path) {
+  if (name.empty() || IsRuleName(name)) return absl::OkStatus();
+  return InvalidField(path, name.substr(0, 100),
+                      "must be 1 to 40 of [a-z0-9_], begin with a letter, and not be and, or, not");
+}
+
 absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
-                       ScoreJobs& score_jobs) {
+                       const UserScores& scores, NamedJobs& jobs) {
+  HC_RETURN_IF_ERROR(CheckName(rule.name(), path + ".name"));
   HC_RETURN_IF_ERROR(CheckIntervention(rule.intervention(), path + ".intervention"));
+  if (rule.intervention().has_mean()) {
+    HC_RETURN_IF_ERROR(jobs.CheckScores(rule.intervention().mean(), path + ".intervention.mean"));
+  }
   HC_RETURN_IF_ERROR(CheckUnit(rule.unit(), path + ".unit"));
+  HC_RETURN_IF_ERROR(CheckGroupScore(rule.group_score(), rule.unit(), rule.has_threshold(),
+                                     path + ".group_score"));
   HC_RETURN_IF_ERROR(CheckDecideOn(rule.decide_on(), path + ".decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(rule.tokens(), path + ".tokens"));
   if (rule.mask_update() != v1::MASK_UPDATE_UNSPECIFIED) {
@@ -179,36 +258,35 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
   HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
   switch (rule.select_case()) {
     case v1::Rule::kThreshold:
-      return CheckThreshold(rule.threshold(), path + ".threshold", model, score_jobs);
+      return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, scores,
+                            jobs);
     case v1::Rule::kFixedHeads:
-      return CheckFixedHeads(rule.fixed_heads(), rule.layers(), path + ".fixed_heads", model);
+      return CheckFixedHeads(rule.fixed_heads(), rule.unit(), rule.layers(), path + ".fixed_heads",
+                             model);
     case v1::Rule::kRandom:
       return CheckShare(rule.random().p(), path + ".random.p");
     case v1::Rule::kExpression:
-      return UnimplementedField(path + ".expression");
+      return CheckExpression(rule, path);
     case v1::Rule::kRandomInLayer:
-      return UnimplementedField(path + ".random_in_layer");
+      if (!rule.random_in_layer().rule().empty()) return absl::OkStatus();
+      return InvalidField(path + ".random_in_layer.rule", "", "is required: the name of a rule");
     case v1::Rule::kShuffled:
-      return UnimplementedField(path + ".shuffled");
+      HC_RETURN_IF_ERROR(CheckTakenMasks(rule, path));
+      return jobs.CheckMasks(rule.shuffled().job(), rule.shuffled().rule(), path + ".shuffled");
     case v1::Rule::kStaticHeads:
-      return UnimplementedField(path + ".static_heads");
+      HC_RETURN_IF_ERROR(CheckTakenMasks(rule, path));
+      return jobs.CheckMasks(rule.static_heads().job(), rule.static_heads().rule(),
+                             path + ".static_heads");
     case v1::Rule::SELECT_NOT_SET:
       break;
   }
-  return InvalidField(path + ".select", "",
-                      "one of threshold, fixed_heads and random is required; the baseline is run "
-                      "without being asked for");
+  return InvalidField(
+      path + ".select", "",
+      "one of threshold, fixed_heads, random, expression, random_in_layer, shuffled "
+      "and static_heads is required; the baseline is run without being asked for");
 }
 
 }  // namespace
-
-absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score,
-                                                 const std::string& path) {
-  if (score.empty()) return InvalidField(path, "", "is required");
-  absl::StatusOr<const catalog::Score*> found = catalog::FindScore(score);
-  if (found.ok()) return found;
-  return WithField(Annotate(found.status(), path), path);
-}
 
 absl::Status CheckShare(double share, const std::string& path) {
   if (share >= 0 && share <= 1) return absl::OkStatus();  // false for NaN
@@ -237,11 +315,18 @@ absl::Status CheckIntervention(const v1::Intervention& intervention, const std::
       if (intervention.zero()) return absl::OkStatus();
       return InvalidField(path + ".zero", "false", "must be true when it is set");
     case v1::Intervention::kMean:
-      return UnimplementedField(path + ".mean");
+      return absl::OkStatus();  // the job is looked up where there is one to look in
     case v1::Intervention::kFirstValue:
-      return UnimplementedField(path + ".first_value");
+      if (intervention.first_value()) return absl::OkStatus();
+      return InvalidField(path + ".first_value", "false", "must be true when it is set");
     case v1::Intervention::kScale:
-      return UnimplementedField(path + ".scale");
+      // Outputs are at most float32: a factor beyond it would make all of them infinite.
+      if (std::isfinite(intervention.scale()) &&
+          std::abs(intervention.scale()) <= std::numeric_limits<float>::max()) {
+        return absl::OkStatus();
+      }
+      return InvalidField(path + ".scale", absl::StrCat(intervention.scale()),
+                          "must be finite and at most 3.4e38");
     case v1::Intervention::kResample:
       return UnimplementedField(path + ".resample");
   }
@@ -249,9 +334,19 @@ absl::Status CheckIntervention(const v1::Intervention& intervention, const std::
 }
 
 absl::Status CheckUnit(v1::Unit unit, const std::string& path) {
-  if (unit == v1::UNIT_UNSPECIFIED || unit == v1::UNIT_QUERY_HEAD) return absl::OkStatus();
-  if (unit == v1::UNIT_KV_GROUP) return UnimplementedField(path);
+  if (v1::Unit_IsValid(unit)) return absl::OkStatus();
   return InvalidField(path, std::to_string(unit), "is not a unit");
+}
+
+absl::Status CheckGroupScore(v1::GroupScore group_score, v1::Unit unit, bool scored,
+                             const std::string& path) {
+  if (group_score == v1::GROUP_SCORE_UNSPECIFIED) return absl::OkStatus();
+  if (!v1::GroupScore_IsValid(group_score)) {
+    return InvalidField(path, std::to_string(group_score), "is not a way to score a group");
+  }
+  if (unit == v1::UNIT_KV_GROUP && scored) return absl::OkStatus();
+  return InvalidField(path, v1::GroupScore_Name(group_score),
+                      "needs unit UNIT_KV_GROUP and a score that decides");
 }
 
 absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path) {
@@ -293,12 +388,14 @@ absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
     return InvalidField("ablate.rules", absl::StrCat(spec.rules_size(), " rules"),
                         absl::StrCat("must be at most ", context.limits.max_rules, " rules"));
   }
-  ScoreJobs score_jobs(context, spec.workload().model());
+  HC_ASSIGN_OR_RETURN(const UserScores scores,
+                      UserScores::Make(spec.user_scores(), "ablate.user_scores"));
+  NamedJobs jobs(context, spec.workload().model());
   for (int i = 0; i < spec.rules_size(); ++i) {
     HC_RETURN_IF_ERROR(
-        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, score_jobs));
+        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, scores, jobs));
   }
-  return absl::OkStatus();
+  return CheckReferences(spec.rules(), "ablate.rules");
 }
 
 }  // namespace headcount::plan

@@ -200,7 +200,9 @@ absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std
     HC_RETURN_IF_ERROR(
         CheckInlineRequests(workload.requests(), path + ".requests", answers, context.limits));
   }
-  return ModelShape{.layers = model->config.layers, .heads = model->config.heads};
+  return ModelShape{.layers = model->config.layers,
+                    .heads = model->config.heads,
+                    .kv_heads = model->config.kv_heads};
 }
 
 }  // namespace headcount::plan

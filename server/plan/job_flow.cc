@@ -52,11 +52,11 @@ bool AllComplete(const std::vector<StageRecord>& stages) {
 }  // namespace
 
 JobFlow::JobFlow(store::JobStore& jobs, store::ArtifactStore& artifacts, const JobCatalog& catalog,
-                 ThresholdsFn thresholds, JobFlowOptions options)
+                 ResultSources results, JobFlowOptions options)
     : jobs_(jobs),
       artifacts_(artifacts),
       catalog_(catalog),
-      thresholds_(std::move(thresholds)),
+      results_(std::move(results)),
       options_(std::move(options)),
       curves_(jobs) {}
 
@@ -198,10 +198,11 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   absl::StatusOr<v1::StagePlan> plan =
       (*planner)->Plan(*next, {.job = job,
                                .manifest = loaded->manifest,
+                               .manifest_digest = loaded->digest,
                                .model = model->config,
                                .samples_per_unit = options_.samples_per_unit,
                                .rules_per_unit = options_.rules_per_unit,
-                               .thresholds = thresholds_,
+                               .results = results_,
                                .next_units = next_units_});
   if (!plan.ok()) {
     return Fail(

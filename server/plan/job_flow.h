@@ -53,7 +53,7 @@ class JobFlow {
  public:
   // Nothing is owned; all must outlive the flow.
   JobFlow(store::JobStore& jobs, store::ArtifactStore& artifacts, const JobCatalog& catalog,
-          ThresholdsFn thresholds, JobFlowOptions options);
+          ResultSources results, JobFlowOptions options);
 
   // Called when a job got a stage or changed its state, outside any lock. Set before use.
   void SetListener(std::function<void(const std::string& job)> listener);
@@ -127,7 +127,7 @@ class JobFlow {
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;
   const JobCatalog& catalog_;
-  const ThresholdsFn thresholds_;
+  const ResultSources results_;
   const JobFlowOptions options_;
   NextUnitsFn next_units_;
   std::function<void(const std::string&)> post_;

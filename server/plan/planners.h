@@ -18,16 +18,28 @@
 #include "common/catalog/scores.h"
 #include "headcount/v1/job.pb.h"
 #include "headcount/v1/storage.pb.h"
+#include "server/results/rule_masks.h"
+#include "server/results/score_pool.h"
 #include "server/store/job_store.h"
 
 namespace headcount::plan {
 
 // The thresholds of `fractions` for many scores of a job's stored score stage: [score][fraction].
-// `layers` are 0/1 flags, one a layer, of those that are pooled; empty: all. server/results
-// implements it.
+// server/results implements it.
 using ThresholdsFn = std::function<absl::StatusOr<std::vector<std::vector<double>>>(
     const std::string& job, std::span<const catalog::Score* const> scores,
-    std::span<const double> fractions, std::span<const uint8_t> layers)>;
+    std::span<const double> fractions, const results::ScorePool& pool)>;
+
+// What a rule of a finished job did to each sample, and mean head outputs of a score job.
+using MasksFn = std::function<absl::StatusOr<results::RuleMasks>(const std::string& job, int rule)>;
+using MeansFn = std::function<absl::StatusOr<v1::HeadMeans>(const std::string& job)>;
+
+// What planners ask of stored results.
+struct ResultSources {
+  ThresholdsFn thresholds;
+  MasksFn masks;
+  MeansFn means;
+};
 
 // What to run next in a stage that grows as its results come in, given what is stored of it; empty:
 // nothing more. server/results implements it.
@@ -37,10 +49,11 @@ using NextUnitsFn = std::function<absl::StatusOr<std::vector<v1::UnitRange>>(
 struct PlanInput {
   const v1::Job& job;
   const v1::Manifest& manifest;
+  std::string manifest_digest;
   const catalog::ModelConfig& model;
   int samples_per_unit = 32;
   int rules_per_unit = 4;
-  const ThresholdsFn& thresholds;
+  const ResultSources& results;
   const NextUnitsFn& next_units;
 };
 

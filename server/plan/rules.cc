@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace headcount::plan {
 
 std::vector<uint8_t> LayerFlags(const v1::LayerSelection& layers, int model_layers) {
@@ -13,6 +15,21 @@ std::vector<uint8_t> LayerFlags(const v1::LayerSelection& layers, int model_laye
   for (int layer : include ? layers.include() : layers.exclude()) flags[layer] = include ? 1 : 0;
   if (std::find(flags.begin(), flags.end(), 0) == flags.end()) return {};
   return flags;
+}
+
+results::ScorePool PoolOf(const v1::LayerSelection& layers, v1::Unit unit,
+                          v1::GroupScore group_score, const catalog::ModelConfig& model) {
+  results::ScorePool pool{.layers = LayerFlags(layers, model.layers)};
+  if (unit != v1::UNIT_KV_GROUP) return pool;
+  pool.kv_heads = model.kv_heads;
+  if (group_score != v1::GROUP_SCORE_UNSPECIFIED) pool.group_score = group_score;
+  return pool;
+}
+
+void SetUnit(v1::Unit unit, v1::GroupScore group_score, v1::ResolvedRule* rule) {
+  if (unit != v1::UNIT_KV_GROUP) return;
+  rule->set_unit(unit);
+  if (group_score != v1::GROUP_SCORE_MEAN) rule->set_group_score(group_score);
 }
 
 v1::ResolvedRule NewRule(const std::string& label, double nominal_fraction,
@@ -26,14 +43,32 @@ v1::ResolvedRule NewRule(const std::string& label, double nominal_fraction,
   return rule;
 }
 
-void SelectFraction(const std::string& score, double fraction, double threshold,
-                    v1::ResolvedRule* rule) {
+void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rule) {
+  switch (intervention.kind_case()) {
+    case v1::Intervention::kScale:
+      if (static_cast<float>(intervention.scale()) == 0) return;
+      rule->mutable_label()->append(absl::StrCat(" scale=", intervention.scale()));
+      break;
+    case v1::Intervention::kMean:
+      rule->mutable_label()->append(" mean");
+      break;
+    case v1::Intervention::kFirstValue:
+      rule->mutable_label()->append(" first_value");
+      break;
+    default:
+      return;
+  }
+  *rule->mutable_intervention() = intervention;
+}
+
+void SelectFraction(const UserScores& scores, const catalog::Score& score, double fraction,
+                    double threshold, v1::ResolvedRule* rule) {
   if (fraction == 0) {
     rule->set_none(true);
     return;
   }
   v1::ResolvedThreshold* resolved = rule->mutable_threshold();
-  resolved->set_score(score);
+  scores.Set(score, resolved);
   resolved->set_value(static_cast<float>(threshold));
 }
 

@@ -25,19 +25,23 @@ inline constexpr int kMaxFractions = 100;
 struct ModelShape {
   int layers = 0;
   int heads = 0;
+  int kv_heads = 0;
+
+  // Of a layer, what a rule of this unit decides about.
+  int units(v1::Unit unit) const { return unit == v1::UNIT_KV_GROUP ? kv_heads : heads; }
 };
 
 // `answers`: accuracy is measured, so every document needs choices and a right one.
 absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std::string& path,
                                          bool answers, const ValidationContext& context);
 
-// The score of that id or alias; the error names `path`.
-absl::StatusOr<const catalog::Score*> CheckScore(const std::string& score, const std::string& path);
-
 absl::Status CheckLayers(const v1::LayerSelection& layers, const std::string& path,
                          const ModelShape& model);
 absl::Status CheckIntervention(const v1::Intervention& intervention, const std::string& path);
 absl::Status CheckUnit(v1::Unit unit, const std::string& path);
+// `scored`: a score decides, so that there is something to take the mean of.
+absl::Status CheckGroupScore(v1::GroupScore group_score, v1::Unit unit, bool scored,
+                             const std::string& path);
 absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path);
 absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
 // Finite and in [0, 1].

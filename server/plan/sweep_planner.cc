@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
 #include "server/plan/rules.h"
@@ -31,30 +32,39 @@ std::vector<double> Fractions(const v1::SweepSpec& spec) {
 absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
                                                          const v1::SweepSpec& spec) {
   const std::vector<double> fractions = Fractions(spec);
-  const std::vector<uint8_t> layers = LayerFlags(spec.layers(), input.model.layers);
+  const results::ScorePool pool =
+      PoolOf(spec.layers(), spec.unit(), spec.group_score(), input.model);
   std::vector<const catalog::Score*> scores;
   std::vector<const catalog::Score*> measured;
+  HC_ASSIGN_OR_RETURN(const UserScores known,
+                      UserScores::Make(spec.user_scores(), "sweep.user_scores"));
   for (const std::string& name : spec.scores()) {
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(name));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, known.Find(name, "sweep.scores"));
     scores.push_back(score);
     if (!score->is_random()) measured.push_back(score);
   }
   std::vector<std::vector<double>> thresholds;
   if (!measured.empty()) {
     HC_ASSIGN_OR_RETURN(thresholds,
-                        input.thresholds(input.job.name(), measured, fractions, layers));
+                        input.results.thresholds(input.job.name(), measured, fractions, pool));
   }
   std::vector<v1::ResolvedRule> rules;
   rules.reserve(scores.size() * fractions.size());
   size_t row = 0;
   for (const catalog::Score* score : scores) {
     for (size_t f = 0; f < fractions.size(); ++f) {
-      rules.push_back(NewRule(score->id, fractions[f], layers));
+      rules.push_back(NewRule(score->id, fractions[f], pool.layers));
       if (score->is_random()) {
         rules.back().mutable_random()->set_p(fractions[f]);
         rules.back().mutable_random()->set_seed(spec.random_seed());
       } else {
-        SelectFraction(score->id, fractions[f], thresholds[row][f], &rules.back());
+        SelectFraction(known, *score, fractions[f], thresholds[row][f], &rules.back());
+      }
+      SetUnit(spec.unit(), score->is_random() ? v1::GROUP_SCORE_UNSPECIFIED : spec.group_score(),
+              &rules.back());
+      SetIntervention(spec.intervention(), &rules.back());
+      if (spec.intervention().has_mean()) {  // a rule says by itself what it does
+        rules.back().mutable_intervention()->set_mean(input.job.name());
       }
     }
     if (!score->is_random()) ++row;
@@ -78,7 +88,12 @@ class Sweep final : public Planner {
     if (stage == store::Stage::kAblate) {
       HC_ASSIGN_OR_RETURN(rules, SweepRules(input, input.job.sweep()));
     }
-    return CutStage(input.manifest, input.samples_per_unit, std::move(rules), input.rules_per_unit);
+    HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
+                                                     std::move(rules), input.rules_per_unit));
+    if (stage == store::Stage::kAblate && input.job.sweep().intervention().has_mean()) {
+      HC_ASSIGN_OR_RETURN(*plan.add_means(), MeansFor(input.job.name(), input));
+    }
+    return plan;
   }
 };
 

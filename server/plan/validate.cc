@@ -10,6 +10,7 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/plan/spec_checks.h"
+#include "server/plan/user_scores.h"
 
 namespace headcount::plan {
 namespace {
@@ -81,12 +82,12 @@ absl::StatusOr<int> CheckFractions(const google::protobuf::RepeatedField<double>
 }
 
 absl::Status CheckScores(const google::protobuf::RepeatedPtrField<std::string>& scores,
-                         const std::string& field) {
+                         const std::string& field, const UserScores& known = UserScores()) {
   if (scores.empty()) return InvalidField(field, "", "must name at least one score");
   std::set<const catalog::Score*> seen;
   for (int i = 0; i < scores.size(); ++i) {
     const std::string path = absl::StrCat(field, "[", i, "]");
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(scores[i], path));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, known.Find(scores[i], path));
     if (!seen.insert(score).second) {
       return InvalidField(path, scores[i], "names a score that is in the list already");
     }
@@ -100,11 +101,19 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (!spec.calibrate_on().empty()) return UnimplementedField("sweep.calibrate_on");
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
+  if (!spec.intervention().mean().empty()) {
+    return InvalidField("sweep.intervention.mean", spec.intervention().mean(),
+                        "must be empty: a sweep takes the means of its own score stage");
+  }
   HC_RETURN_IF_ERROR(CheckUnit(spec.unit(), "sweep.unit"));
+  HC_RETURN_IF_ERROR(
+      CheckGroupScore(spec.group_score(), spec.unit(), /*scored=*/true, "sweep.group_score"));
   HC_RETURN_IF_ERROR(CheckDecideOn(spec.decide_on(), "sweep.decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "sweep.tokens"));
 
-  HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "sweep.scores"));
+  HC_ASSIGN_OR_RETURN(const UserScores scores,
+                      UserScores::Make(spec.user_scores(), "sweep.user_scores"));
+  HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "sweep.scores", scores));
   HC_ASSIGN_OR_RETURN(const int fractions, CheckFractions(spec.fractions(), "sweep.fractions"));
   if (const int rules = fractions * spec.scores_size(); rules > context.limits.max_rules) {
     return InvalidField(

@@ -9,6 +9,7 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/format/job_kind.h"
+#include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 
 namespace headcount::queue {
@@ -316,7 +317,18 @@ absl::StatusOr<v1::Task> Dispatcher::MakeTask(const store::Lease& lease, const v
     const v1::UnitRange& range = *task.units().rbegin();
     for (int i = 0; i < range.rules(); ++i) rules.insert(range.first_rule() + i);
   }
-  for (int rule : rules) *task.add_rules() = stage.plan.rules(rule);
+  // What the units cover, of how many samples.
+  int64_t first = task.units(0).first_sample(), end = first;
+  for (const v1::UnitRange& range : task.units()) {
+    first = std::min(first, range.first_sample());
+    end = std::max(end, range.first_sample() + range.samples());
+  }
+  const v1::SampleBlock& last = *stage.plan.sample_blocks().rbegin();
+  const int64_t samples = last.first_sample() + last.samples();
+  for (int rule : rules) {
+    *task.add_rules() = plan::RuleForSamples(stage.plan.rules(rule), first, end - first, samples);
+  }
+  *task.mutable_means() = stage.plan.means();
   // Prompts travel in the manifest from here on.
   if (task.workload().has_requests()) task.mutable_workload()->mutable_requests()->Clear();
   return task;

@@ -120,6 +120,7 @@ std::optional<std::string> RuleKey(const v1::ResolvedRule& rule) {
     default:
       return std::nullopt;
   }
+  if (rule.intervention().has_mean()) return std::nullopt;  // the means are the plan's
   v1::ResolvedRule alone = rule;
   alone.clear_index();
   alone.clear_label();

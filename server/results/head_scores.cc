@@ -17,6 +17,7 @@
 #include "server/results/job_results.h"
 #include "server/results/quantiles.h"
 #include "server/results/score_reader.h"
+#include "server/results/user_scores.h"
 
 namespace headcount::results {
 namespace {
@@ -94,7 +95,17 @@ absl::StatusOr<std::vector<uint8_t>> SamplesOf(store::ArtifactStore& artifacts,
 absl::StatusOr<v1::HeadScores> GetHeadScores(store::JobStore& jobs, store::ArtifactStore& artifacts,
                                              const v1::GetHeadScoresRequest& request,
                                              int64_t memory) {
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score, catalog::FindScore(request.score()));
+  std::shared_ptr<const catalog::Score> user_score;  // outlives the reader
+  const catalog::Score* score = nullptr;
+  if (request.has_user_score()) {
+    if (!request.score().empty()) {
+      return InvalidField("score", request.score(), "must be empty where user_score is set");
+    }
+    HC_ASSIGN_OR_RETURN(user_score, UserScoreOf(request.user_score(), "user_score"));
+    score = user_score.get();
+  } else {
+    HC_ASSIGN_OR_RETURN(score, catalog::FindScore(request.score()));
+  }
   if (score->is_random()) {
     return InvalidField("score", request.score(),
                         "is drawn, not measured: uniform on [0, 1) for every head");

@@ -18,8 +18,8 @@ absl::StatusOr<v1::HeadScores> ResultReader::GetHeadScores(
 }
 
 absl::StatusOr<v1::QueryThresholdsResponse> ResultReader::QueryThresholds(
-    const v1::QueryThresholdsRequest& request) const {
-  return results::QueryThresholds(jobs_, artifacts_, request);
+    const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model) const {
+  return results::QueryThresholds(jobs_, artifacts_, request, model);
 }
 
 absl::StatusOr<v1::Curves> ResultReader::GetCurves(const v1::GetCurvesRequest& request) const {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
 #include "headcount/v1/result_service.pb.h"
 #include "server/results/curve_cache.h"
 #include "server/results/samples.h"
@@ -28,7 +29,7 @@ class ResultReader {
   // kv_heads is 0: the store does not know it, the API fills it in from the catalogue.
   absl::StatusOr<v1::HeadScores> GetHeadScores(const v1::GetHeadScoresRequest& request) const;
   absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
-      const v1::QueryThresholdsRequest& request) const;
+      const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model) const;
   absl::StatusOr<v1::Curves> GetCurves(const v1::GetCurvesRequest& request) const;
   absl::StatusOr<v1::Frontier> GetFrontier(const v1::GetFrontierRequest& request) const;
   // kv_heads is 0 in these two as well.

@@ -82,6 +82,7 @@ absl::StatusOr<ScoreReader> ScoreReader::Open(store::JobStore& jobs,
   }
   reader.layers_ = first.layers();
   reader.heads_ = first.heads();
+  reader.dtype_ = first.run().dtype();
   return reader;
 }
 

@@ -32,6 +32,8 @@ class ScoreReader {
   int heads() const { return heads_; }
   int64_t stored_samples() const { return stored_samples_; }
   bool complete() const { return complete_; }
+  // In which the job ran, as RunInfo says it.
+  const std::string& dtype() const { return dtype_; }
 
   struct Sample {
     int64_t index = 0;    // in the manifest
@@ -53,6 +55,7 @@ class ScoreReader {
   int heads_ = 0;
   int64_t stored_samples_ = 0;
   bool complete_ = false;
+  std::string dtype_;
 };
 
 }  // namespace headcount::results

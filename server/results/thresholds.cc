@@ -11,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/results/kv_groups.h"
 #include "server/results/quantiles.h"
 #include "server/results/score_reader.h"
+#include "server/results/user_scores.h"
 
 namespace headcount::results {
 namespace {
@@ -113,12 +115,27 @@ absl::Status CheckPoints(std::span<const double> fractions, std::span<const doub
   return absl::OkStatus();
 }
 
+// As the engine takes it: in float32, and NaN where one of the heads' is.
+float ScoreOfGroup(std::span<const float> heads, v1::GroupScore how) {
+  float sum = 0, most = heads[0], least = heads[0];
+  for (const float x : heads) {
+    if (std::isnan(x)) return x;
+    sum += x;
+    most = std::max(most, x);
+    least = std::min(least, x);
+  }
+  if (how == v1::GROUP_SCORE_MAX) return most;
+  if (how == v1::GROUP_SCORE_MIN) return least;
+  return sum / static_cast<float>(heads.size());
+}
+
 // Pools the scores, all in the same passes.
 absl::StatusOr<std::vector<std::unique_ptr<Pool>>> PoolScores(ScoreReader& reader,
                                                               std::span<const Score* const> scores,
                                                               std::span<const double> fractions,
                                                               std::span<const double> values,
-                                                              std::span<const uint8_t> layers) {
+                                                              const ScorePool& pool) {
+  const std::vector<uint8_t>& layers = pool.layers;
   if (!layers.empty() && layers.size() != static_cast<size_t>(reader.layers())) {
     return InvalidField("layers", absl::StrCat(layers.size()),
                         absl::StrCat("the model has ", reader.layers(), " layers"));
@@ -127,7 +144,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Pool>>> PoolScores(ScoreReader& reade
   for (const Score* score : scores) {
     pools.push_back(std::make_unique<Pool>(*score, fractions, values));
   }
-  const auto heads = static_cast<size_t>(reader.heads());
+  if (pool.kv_heads > 0 && reader.heads() % pool.kv_heads != 0) {
+    return InvalidField("unit", absl::StrCat(pool.kv_heads, " KV heads"),
+                        absl::StrCat("the job's scores are of ", reader.heads(), " query heads"));
+  }
+  const auto units = static_cast<size_t>(pool.kv_heads > 0 ? pool.kv_heads : reader.heads());
+  std::vector<float> of_groups;
   const auto all_done = [&] {
     return std::all_of(pools.begin(), pools.end(), [](const auto& pool) { return pool->done(); });
   };
@@ -135,14 +157,24 @@ absl::StatusOr<std::vector<std::unique_ptr<Pool>>> PoolScores(ScoreReader& reade
     HC_RETURN_IF_ERROR(reader.ForEachSample([&](const ScoreReader::Sample& sample) {
       for (size_t s = 0; s < pools.size(); ++s) {
         if (pools[s]->done()) continue;
-        const std::span<const float> of_sample(sample.scores[s]);
+        std::span<const float> of_sample(sample.scores[s]);
+        if (pool.kv_heads > 0) {
+          const int group = reader.heads() / pool.kv_heads;
+          of_groups.resize(of_sample.size() / static_cast<size_t>(group));
+          for (size_t g = 0; g < of_groups.size(); ++g) {
+            const size_t first = g * static_cast<size_t>(group);
+            of_groups[g] = ScoreOfGroup(of_sample.subspan(first, static_cast<size_t>(group)),
+                                        pool.group_score);
+          }
+          of_sample = of_groups;
+        }
         if (layers.empty()) {
           pools[s]->Add(of_sample, sample.finite);
           continue;
         }
         for (size_t layer = 0; layer < layers.size(); ++layer) {
           if (layers[layer] == 0) continue;
-          pools[s]->Add(of_sample.subspan(layer * heads, heads), sample.finite);
+          pools[s]->Add(of_sample.subspan(layer * units, units), sample.finite);
         }
       }
     }));
@@ -208,10 +240,61 @@ absl::StatusOr<std::vector<const Score*>> RequestedScores(
     }
     scores.push_back(score);
   }
-  if (scores.empty()) {
+  if (scores.empty() && request.user_scores().empty()) {
     for (const Score& score : catalog::Scores()) scores.push_back(&score);
   }
   return scores;
+}
+
+// What of the pool the request says, but for the layers.
+absl::StatusOr<ScorePool> PoolOf(const v1::QueryThresholdsRequest& request,
+                                 const catalog::ModelConfig* model, int heads) {
+  ScorePool pool;
+  const bool groups = request.unit() == v1::UNIT_KV_GROUP;
+  if (!v1::Unit_IsValid(request.unit())) {
+    return InvalidField("unit", absl::StrCat(request.unit()), "is not a unit");
+  }
+  if (request.group_score() != v1::GROUP_SCORE_UNSPECIFIED) {
+    if (!groups || !v1::GroupScore_IsValid(request.group_score())) {
+      return InvalidField("group_score", absl::StrCat(request.group_score()),
+                          "must be mean, max or min, and needs unit UNIT_KV_GROUP");
+    }
+    pool.group_score = request.group_score();
+  }
+  if (request.kv_groups() && groups) {
+    return InvalidField("kv_groups", "true",
+                        "counts groups by their query heads; leave `unit` at query heads");
+  }
+  if (!groups && !request.kv_groups()) return pool;
+  if (model == nullptr) {
+    return WithReason(absl::FailedPreconditionError(
+                          "the job's model is not in the catalogue any more: its KV heads are not "
+                          "known"),
+                      "MODEL_NOT_FOUND");
+  }
+  if (model->heads != heads) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat("the model in the catalogue has ", model->heads,
+                                                   " query heads, the job was run with ", heads)),
+        "MODEL_CHANGED");
+  }
+  if (groups) pool.kv_heads = model->kv_heads;
+  return pool;
+}
+
+// Of every table but that of `random`, in the order of `derived`.
+absl::Status AddKvGroups(store::JobStore& jobs, store::ArtifactStore& artifacts,
+                         const std::string& job, std::span<const Score* const> derived,
+                         const ScorePool& pool, const catalog::ModelConfig& model,
+                         ScoreReader& reader, v1::QueryThresholdsResponse* response) {
+  HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, job));
+  HC_ASSIGN_OR_RETURN(const auto manifest, ReadManifest(artifacts, results.manifest_digest));
+  std::vector<v1::ThresholdTable*> tables;
+  for (v1::ThresholdTable& table : *response->mutable_tables()) {
+    const auto of_score = [&](const Score* score) { return score->id == table.score(); };
+    if (std::any_of(derived.begin(), derived.end(), of_score)) tables.push_back(&table);
+  }
+  return AddKvGroups(reader, derived, pool.layers, model, MeanKeys(*manifest), tables);
 }
 
 v1::ThresholdTable RandomTable(const Score& score, std::span<const double> fractions,
@@ -253,32 +336,32 @@ v1::ThresholdTable TableOf(const Score& score, const Pool& pool, std::span<const
 
 absl::StatusOr<std::vector<double>> ThresholdsAtFractions(
     store::JobStore& jobs, store::ArtifactStore& artifacts, const std::string& job,
-    const Score& score, std::span<const double> fractions, std::span<const uint8_t> layers) {
+    const Score& score, std::span<const double> fractions, const ScorePool& pool) {
   const Score* const scores[] = {&score};
   HC_ASSIGN_OR_RETURN(std::vector<std::vector<double>> thresholds,
-                      ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, layers));
+                      ThresholdsAtFractions(jobs, artifacts, job, scores, fractions, pool));
   return std::move(thresholds.front());
 }
 
 absl::StatusOr<std::vector<std::vector<double>>> ThresholdsAtFractions(
     store::JobStore& jobs, store::ArtifactStore& artifacts, const std::string& job,
     std::span<const Score* const> scores, std::span<const double> fractions,
-    std::span<const uint8_t> layers) {
+    const ScorePool& pool) {
   HC_RETURN_IF_ERROR(CheckPoints(fractions, {}));
   const std::vector<const Score*> derived = WithoutRandom(scores);
   std::vector<std::unique_ptr<Pool>> pools;
   if (!derived.empty()) {
     HC_ASSIGN_OR_RETURN(ScoreReader reader, OpenReader(jobs, artifacts, job, derived));
     if (!reader.complete()) return ResultsNotReady(job, "complete set of scores");
-    HC_ASSIGN_OR_RETURN(pools, PoolScores(reader, derived, fractions, {}, layers));
+    HC_ASSIGN_OR_RETURN(pools, PoolScores(reader, derived, fractions, {}, pool));
   }
   std::vector<std::vector<double>> thresholds;
   size_t next_pool = 0;
   for (const Score* score : scores) {
     std::vector<double>& of_score = thresholds.emplace_back();
-    const Pool* pool = score->is_random() ? nullptr : pools[next_pool++].get();
+    const Pool* pooled = score->is_random() ? nullptr : pools[next_pool++].get();
     for (const double fraction : fractions) {
-      of_score.push_back(pool == nullptr ? fraction : pool->ThresholdAt(fraction));
+      of_score.push_back(pooled == nullptr ? fraction : pooled->ThresholdAt(fraction));
     }
   }
   return thresholds;
@@ -286,18 +369,20 @@ absl::StatusOr<std::vector<std::vector<double>>> ThresholdsAtFractions(
 
 absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
     store::JobStore& jobs, store::ArtifactStore& artifacts,
-    const v1::QueryThresholdsRequest& request) {
+    const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model) {
   const std::span<const double> fractions(request.fractions().data(),
                                           static_cast<size_t>(request.fractions_size()));
   const std::span<const double> values(request.values().data(),
                                        static_cast<size_t>(request.values_size()));
   HC_RETURN_IF_ERROR(CheckPoints(fractions, values));
-  HC_ASSIGN_OR_RETURN(const std::vector<const Score*> scores, RequestedScores(request));
+  HC_ASSIGN_OR_RETURN(std::vector<const Score*> scores, RequestedScores(request));
+  HC_ASSIGN_OR_RETURN(const auto user_scores, UserScoresOf(request.user_scores(), "user_scores"));
+  for (const auto& score : user_scores) scores.push_back(score.get());
   const std::vector<const Score*> derived = WithoutRandom(scores);
   HC_ASSIGN_OR_RETURN(ScoreReader reader, OpenReader(jobs, artifacts, request.job(), derived));
-  HC_ASSIGN_OR_RETURN(const std::vector<uint8_t> layers,
-                      LayerFlags(request.layers(), reader.layers()));
-  HC_ASSIGN_OR_RETURN(const auto pools, PoolScores(reader, derived, fractions, values, layers));
+  HC_ASSIGN_OR_RETURN(ScorePool pool, PoolOf(request, model, reader.heads()));
+  HC_ASSIGN_OR_RETURN(pool.layers, LayerFlags(request.layers(), reader.layers()));
+  HC_ASSIGN_OR_RETURN(const auto pools, PoolScores(reader, derived, fractions, values, pool));
   v1::QueryThresholdsResponse response;
   response.set_complete(reader.complete());
   size_t next_pool = 0;
@@ -305,6 +390,10 @@ absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
     *response.add_tables() = score->is_random()
                                  ? RandomTable(*score, fractions, values)
                                  : TableOf(*score, *pools[next_pool++], fractions, values);
+  }
+  if (request.kv_groups()) {
+    HC_RETURN_IF_ERROR(
+        AddKvGroups(jobs, artifacts, request.job(), derived, pool, *model, reader, &response));
   }
   return response;
 }

@@ -24,33 +24,33 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/catalog/model_config.h"
 #include "common/catalog/scores.h"
 #include "headcount/v1/result_service.pb.h"
+#include "server/results/score_pool.h"
 #include "server/store/artifact_store.h"
 #include "server/store/job_store.h"
 
 namespace headcount::results {
 
 // The thresholds of `fractions` (any order) for one score, from the job's complete score stage
-// (RESULTS_NOT_READY before). `layers` are 0/1 flags, one a layer, of those that are pooled; empty:
-// all.
-absl::StatusOr<std::vector<double>> ThresholdsAtFractions(store::JobStore& jobs,
-                                                          store::ArtifactStore& artifacts,
-                                                          const std::string& job,
-                                                          const catalog::Score& score,
-                                                          std::span<const double> fractions,
-                                                          std::span<const uint8_t> layers);
+// (RESULTS_NOT_READY before).
+absl::StatusOr<std::vector<double>> ThresholdsAtFractions(
+    store::JobStore& jobs, store::ArtifactStore& artifacts, const std::string& job,
+    const catalog::Score& score, std::span<const double> fractions, const ScorePool& pool);
 
 // The same for many scores in the same passes: [score][fraction].
 absl::StatusOr<std::vector<std::vector<double>>> ThresholdsAtFractions(
     store::JobStore& jobs, store::ArtifactStore& artifacts, const std::string& job,
     std::span<const catalog::Score* const> scores, std::span<const double> fractions,
-    std::span<const uint8_t> layers);
+    const ScorePool& pool);
 
 // Fractions to thresholds and values to fractions: the share of pooled scores strictly on the
-// inactive side. Answers from what is stored so far; `complete` says whether that is all.
+// inactive side. Answers from what is stored so far; `complete` says whether that is all. `model`
+// is the job's, null where it cannot be found any more: questions about KV groups are
+// FAILED_PRECONDITION then.
 absl::StatusOr<v1::QueryThresholdsResponse> QueryThresholds(
     store::JobStore& jobs, store::ArtifactStore& artifacts,
-    const v1::QueryThresholdsRequest& request);
+    const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model = nullptr);
 
 }  // namespace headcount::results

@@ -24,6 +24,7 @@ using Json = nlohmann::json;
 // A command's tokens and the engine unit that points at them.
 struct BenchUnit {
   std::vector<std::vector<int32_t>> prompts;
+  std::vector<std::string> names;  // one a prompt
   std::vector<int32_t> targets;
   engine::Unit unit;
 };
@@ -72,6 +73,9 @@ absl::StatusOr<BenchUnit> BuildUnit(const Json& command) {
   }
   HC_ASSIGN_OR_RETURN(built.unit.rules, ReadRules(command));
   const size_t shared = CommonPrefix(built.prompts);
+  for (size_t p = 0; p < built.prompts.size(); ++p) {
+    built.names.push_back("prompt/" + std::to_string(p));
+  }
   built.unit.prefix = std::span(built.prompts.at(0)).first(shared);
   for (size_t r = 0; r < built.unit.rules.size(); ++r) {
     for (size_t p = 0; p < built.prompts.size(); ++p) {
@@ -80,8 +84,8 @@ absl::StatusOr<BenchUnit> BuildUnit(const Json& command) {
       row.targets = built.targets;
       row.scored = 1;
       row.rule = static_cast<int>(r);
-      // Any key will do that differs between rows: every row draws its own heads.
-      row.random_key = (r * built.prompts.size() + p + 1) * 0x9E3779B97F4A7C15u;
+      // Any name will do that differs between prompts: each draws its own heads.
+      row.sample = built.names.at(p);
       built.unit.rows.push_back(row);
     }
   }

@@ -58,7 +58,7 @@ absl::StatusOr<engine::UnitResult> FakeEngine::Run(const engine::Unit& unit,
   engine::UnitResult result;
   for (const engine::Row& row : unit.rows) {
     if (cancel.load()) return absl::CancelledError("stopped");
-    if (options_.abort_key == row.random_key) std::abort();
+    if (options_.abort_key == RandomKey(0, row.sample)) std::abort();
     if (options_.per_row.count() > 0) std::this_thread::sleep_for(options_.per_row);
     result.rows.push_back(RunRow(unit, row));
     const auto tokens = static_cast<int64_t>(unit.prefix.size() + row.suffix.size());
@@ -111,6 +111,7 @@ std::vector<uint8_t> FakeEngine::Decide(const engine::Rule& rule, const engine::
     rule.score->expression.EvaluateLayers(pointers, layers, heads, scores);
     below = rule.score->inactive == catalog::Inactive::kBelow;
   }
+  const uint64_t key = RandomKey(rule.seed, row.sample);
   for (int layer = 0; layer < layers; ++layer) {
     if (!Acts(rule, layer)) continue;
     const float* score = scores.data() + static_cast<size_t>(layer) * heads;
@@ -139,9 +140,11 @@ std::vector<uint8_t> FakeEngine::Decide(const engine::Rule& rule, const engine::
         break;
       case engine::Rule::Select::kRandom:
         for (int h = 0; h < heads; ++h) {
-          out[h] = Uniform(row.random_key ^ Mix((uint64_t(layer) << 16) | h)) < rule.probability;
+          out[h] = Uniform(key ^ Mix((uint64_t(layer) << 16) | h)) < rule.probability;
         }
         break;
+      case engine::Rule::Select::kCombined:
+        break;  // no test of the service needs it
     }
   }
   return zeroed;
@@ -169,7 +172,7 @@ engine::RowResult FakeEngine::RunRow(const engine::Unit& unit, const engine::Row
     result.greedy.push_back(ll > -0.5f);
   }
   if (!unit.record.measurements) result.measurements.clear();
-  if (options_.non_finite_key == row.random_key) {
+  if (options_.non_finite_key == RandomKey(0, row.sample)) {
     result.finite = false;
     result.non_finite_layer = 0;
     result.non_finite_head = 0;

@@ -104,10 +104,11 @@ absl::Status TaskRunner::RunUnits(const v1::Task& task, StopSignal& stop,
                       samples_.Get(task.manifest_digest(), first, end - first, stop));
   events.running();
   const std::vector<v1::ResolvedRule> rules(task.rules().begin(), task.rules().end());
+  HC_ASSIGN_OR_RETURN(const std::vector<SharedMeans> means, BuildMeans(task.means()));
   CountBatches observer(events.batches);
   for (const v1::UnitRange& range : task.units()) {
     if (stop.stopped()) return absl::CancelledError("stopped");
-    auto output = RunUnit(task, range, samples, rules, stop, &observer);
+    auto output = RunUnit(task, range, samples, rules, means, stop, &observer);
     if (absl::IsCancelled(output.status())) return output.status();
     if (!output.ok()) return Annotate(output.status(), absl::StrCat("unit ", range.unit()));
     if (!events.computed(*std::move(output))) return absl::CancelledError("stopped");
@@ -118,10 +119,12 @@ absl::Status TaskRunner::RunUnits(const v1::Task& task, StopSignal& stop,
 absl::StatusOr<UnitOutput> TaskRunner::RunUnit(const v1::Task& task, const v1::UnitRange& range,
                                                std::shared_ptr<const SampleRange> samples,
                                                std::span<const v1::ResolvedRule> rules,
-                                               StopSignal& stop, engine::BatchObserver* observer) {
+                                               std::span<const SharedMeans> means, StopSignal& stop,
+                                               engine::BatchObserver* observer) {
   const catalog::ModelConfig& model = loaded_.engine->config();
   const Clock::Duration begin = clock_.Monotonic();
-  HC_ASSIGN_OR_RETURN(const BuiltUnit built, BuildUnit(range, std::move(samples), rules, model));
+  HC_ASSIGN_OR_RETURN(const BuiltUnit built,
+                      BuildUnit(range, std::move(samples), rules, model, means));
   HC_ASSIGN_OR_RETURN(const engine::UnitResult result,
                       loaded_.engine->Run(built.unit, stop.flag(), observer));
   v1::RunInfo run;

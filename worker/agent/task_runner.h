@@ -20,6 +20,7 @@
 #include "worker/agent/rate_meter.h"
 #include "worker/agent/sample_source.h"
 #include "worker/agent/stop_signal.h"
+#include "worker/agent/unit_builder.h"
 #include "worker/engine/engine.h"
 
 namespace headcount::agent {
@@ -77,7 +78,8 @@ class TaskRunner {
   absl::Status RunUnits(const v1::Task& task, StopSignal& stop, const TaskEvents& events);
   absl::StatusOr<UnitOutput> RunUnit(const v1::Task& task, const v1::UnitRange& range,
                                      std::shared_ptr<const SampleRange> samples,
-                                     std::span<const v1::ResolvedRule> rules, StopSignal& stop,
+                                     std::span<const v1::ResolvedRule> rules,
+                                     std::span<const SharedMeans> means, StopSignal& stop,
                                      engine::BatchObserver* observer);
   absl::Status EnsureLoaded(const v1::Task& task);
 

@@ -3,13 +3,14 @@
 #include "worker/agent/unit_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
+#include "common/catalog/user_score.h"
 
 namespace headcount::agent {
 namespace {
@@ -35,10 +36,139 @@ std::span<const int32_t> CommonPrefix(const v1::UnitRange& range, const SampleRa
   return common;
 }
 
+// Little-endian float32.
+absl::StatusOr<std::vector<float>> Floats(const std::string& bytes) {
+  if (bytes.size() % sizeof(float) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head means of ", bytes.size(), " bytes are no numbers"));
+  }
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// The rule for the sample of that number.
+absl::StatusOr<v1::ResolvedRule> RuleOfSample(const v1::ResolvedRule& rule, int64_t sample,
+                                              const catalog::ModelConfig& model) {
+  const int heads = model.layers * model.heads;
+  const auto each = static_cast<size_t>((heads + 7) / 8);
+  const v1::SampleMasks& masks = rule.sample_masks();
+  const int64_t place = sample - masks.first_sample();
+  if (place < 0 || (static_cast<size_t>(place) + 1) * each > masks.masks().size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rule ", rule.index(), ": has no mask for sample ", sample));
+  }
+  const char* mask = masks.masks().data() + static_cast<size_t>(place) * each;
+  v1::ResolvedRule out;
+  out.set_index(rule.index());
+  *out.mutable_intervention() = rule.intervention();
+  out.set_means(rule.means());
+  out.mutable_fixed_heads();
+  for (int bit = 0; bit < heads; ++bit) {
+    if ((static_cast<unsigned char>(mask[bit / 8]) >> (bit % 8) & 1) == 0) continue;
+    v1::Head* head = out.mutable_fixed_heads()->add_heads();
+    head->set_layer(bit / model.heads);
+    head->set_head(bit % model.heads);
+  }
+  return out;
+}
+
+// Of a ResolvedThreshold or a ResolvedTopK.
+template <typename Selection>
+absl::Status SetScore(const Selection& selection, engine::Rule* rule) {
+  if (!selection.has_user_score()) {
+    HC_ASSIGN_OR_RETURN(rule->score, catalog::FindScore(selection.score()));
+    return absl::OkStatus();
+  }
+  const v1::UserScore& score = selection.user_score();
+  HC_ASSIGN_OR_RETURN(
+      rule->user_score,
+      catalog::MakeUserScore(score.name(), score.expression(),
+                             score.inactive() == v1::UserScore::ABOVE ? catalog::Inactive::kAbove
+                                                                      : catalog::Inactive::kBelow,
+                             "user_score"));
+  rule->score = rule->user_score.get();
+  return absl::OkStatus();
+}
+
+engine::HeadUnit BuildUnitOf(v1::Unit unit) {
+  return unit == v1::UNIT_KV_GROUP ? engine::HeadUnit::kKvGroup : engine::HeadUnit::kQueryHead;
+}
+
+engine::GroupScore BuildGroupScore(v1::GroupScore score) {
+  if (score == v1::GROUP_SCORE_MAX) return engine::GroupScore::kMax;
+  if (score == v1::GROUP_SCORE_MIN) return engine::GroupScore::kMin;
+  return engine::GroupScore::kMean;
+}
+
+absl::StatusOr<engine::CombineStep> BuildStep(const v1::CombineStep& step) {
+  using Op = engine::CombineStep::Op;
+  engine::CombineStep out{Op::kPart, step.part(), step.seed(), BuildUnitOf(step.unit())};
+  switch (step.op()) {
+    case v1::CombineStep::PART:
+      return out;
+    case v1::CombineStep::AND:
+      out.op = Op::kAnd;
+      return out;
+    case v1::CombineStep::OR:
+      out.op = Op::kOr;
+      return out;
+    case v1::CombineStep::AND_NOT:
+      out.op = Op::kAndNot;
+      return out;
+    case v1::CombineStep::RANDOM_IN_LAYER:
+      out.op = Op::kRandomInLayer;
+      return out;
+    default:
+      return absl::InvalidArgumentError(
+          "it is put together in a way that this worker does not know");
+  }
+}
+
+absl::StatusOr<engine::Intervention> BuildIntervention(const v1::ResolvedRule& rule,
+                                                       std::span<const SharedMeans> means) {
+  const v1::Intervention& intervention = rule.intervention();
+  engine::Intervention out;
+  switch (intervention.kind_case()) {
+    case v1::Intervention::KIND_NOT_SET:
+    case v1::Intervention::kZero:
+      return out;
+    case v1::Intervention::kScale:
+      out.kind = engine::Intervention::Kind::kScale;
+      out.scale = static_cast<float>(intervention.scale());
+      return out;
+    case v1::Intervention::kFirstValue:
+      out.kind = engine::Intervention::Kind::kFirstValue;
+      return out;
+    case v1::Intervention::kMean:
+      if (rule.means() < 0 || static_cast<size_t>(rule.means()) >= means.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("the task carries no means ", rule.means()));
+      }
+      out.kind = engine::Intervention::Kind::kMean;
+      out.means = means[static_cast<size_t>(rule.means())];
+      return out;
+    default:
+      return absl::InvalidArgumentError("its intervention is none that this worker knows");
+  }
+}
+
 }  // namespace
 
+absl::StatusOr<std::vector<SharedMeans>> BuildMeans(
+    const google::protobuf::RepeatedPtrField<v1::HeadMeans>& means) {
+  std::vector<SharedMeans> out;
+  for (const v1::HeadMeans& each : means) {
+    auto built = std::make_shared<engine::HeadMeans>();
+    HC_ASSIGN_OR_RETURN(built->rest, Floats(each.rest()));
+    HC_ASSIGN_OR_RETURN(built->first, Floats(each.first()));
+    out.push_back(std::move(built));
+  }
+  return out;
+}
+
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
-                                       const catalog::ModelConfig& model) {
+                                       const catalog::ModelConfig& model,
+                                       std::span<const SharedMeans> means) {
   const auto error = [&rule](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat("rule ", rule.index(), ": ", what));
   };
@@ -46,17 +176,26 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
   switch (rule.select_case()) {
     case v1::ResolvedRule::kThreshold: {
       out.select = engine::Rule::Select::kThreshold;
-      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.threshold().score()));
+      HC_RETURN_IF_ERROR(SetScore(rule.threshold(), &out));
       out.threshold = rule.threshold().value();
+      out.layer_thresholds.assign(rule.threshold().layer_values().begin(),
+                                  rule.threshold().layer_values().end());
+      if (const size_t given = out.layer_thresholds.size();
+          given != 0 && given != static_cast<size_t>(model.layers)) {
+        return error(
+            absl::StrCat("has thresholds for ", given, " layers, the model has ", model.layers));
+      }
       break;
     }
     case v1::ResolvedRule::kTopK: {
       out.select = engine::Rule::Select::kTopK;
-      HC_ASSIGN_OR_RETURN(out.score, catalog::FindScore(rule.top_k().score()));
+      HC_RETURN_IF_ERROR(SetScore(rule.top_k(), &out));
       out.top_k = rule.top_k().k();
-      if (out.top_k < 0 || out.top_k > model.heads) {
-        return error(
-            absl::StrCat("top_k is ", out.top_k, ", the model has ", model.heads, " query heads"));
+      const bool groups = rule.unit() == v1::UNIT_KV_GROUP;
+      if (const int most = groups ? model.kv_heads : model.heads;
+          out.top_k < 0 || out.top_k > most) {
+        return error(absl::StrCat("top_k is ", out.top_k, ", the model has ", most,
+                                  groups ? " KV heads" : " query heads"));
       }
       break;
     }
@@ -74,13 +213,34 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
     case v1::ResolvedRule::kRandom:
       out.select = engine::Rule::Select::kRandom;
       out.probability = rule.random().p();
+      out.seed = rule.random().seed();
       break;
+    case v1::ResolvedRule::kCombined: {
+      out.select = engine::Rule::Select::kCombined;
+      for (const v1::ResolvedRule& part : rule.combined().parts()) {
+        HC_ASSIGN_OR_RETURN(engine::Rule built, BuildRule(part, model));
+        out.parts.push_back(std::move(built));
+      }
+      for (const v1::CombineStep& step : rule.combined().steps()) {
+        const absl::StatusOr<engine::CombineStep> built = BuildStep(step);
+        if (!built.ok()) return error(std::string(built.status().message()));
+        out.steps.push_back(*built);
+      }
+      break;
+    }
     case v1::ResolvedRule::kNone:
       out.select = engine::Rule::Select::kNone;
       break;
+    case v1::ResolvedRule::kSampleMasks:
+      return error("has a mask for each sample");
     case v1::ResolvedRule::SELECT_NOT_SET:
       return error("selects nothing that this worker knows");
   }
+  out.unit = BuildUnitOf(rule.unit());
+  out.group_score = BuildGroupScore(rule.group_score());
+  const absl::StatusOr<engine::Intervention> intervention = BuildIntervention(rule, means);
+  if (!intervention.ok()) return error(std::string(intervention.status().message()));
+  out.intervention = *intervention;
   if (!rule.layers().empty()) out.layers.assign(model.layers, 0);
   for (const int32_t layer : rule.layers()) {
     if (layer < 0 || layer >= model.layers) {
@@ -94,7 +254,8 @@ absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
 absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::shared_ptr<const SampleRange> samples,
                                     std::span<const v1::ResolvedRule> rules,
-                                    const catalog::ModelConfig& model) {
+                                    const catalog::ModelConfig& model,
+                                    std::span<const SharedMeans> means) {
   if (range.samples() < 1 ||
       !samples->Covers(samples->manifest_digest, range.first_sample(), range.samples())) {
     return absl::InvalidArgumentError(absl::StrCat("unit ", range.unit(), ": samples [",
@@ -106,17 +267,30 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
   built.unit.prefix = CommonPrefix(range, *built.samples);
   const size_t shared = built.unit.prefix.size();
 
-  std::vector<const v1::ResolvedRule*> sources;
+  // The engine's rule of each (rule, sample).
+  std::vector<std::vector<int>> rule_of;
+  const auto add = [&](engine::Rule rule) {
+    built.unit.rules.push_back(std::move(rule));
+    return static_cast<int>(built.unit.rules.size()) - 1;
+  };
   if (range.rules() == 0) {  // a score unit
-    sources.push_back(nullptr);
-    built.unit.rules.emplace_back();
+    rule_of.emplace_back(range.samples(), add({}));
     built.unit.record = {.measurements = true, .head_sums = true};
   }
   for (int r = 0; r < range.rules(); ++r) {
     HC_ASSIGN_OR_RETURN(const v1::ResolvedRule* source, FindRule(rules, range.first_rule() + r));
-    HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(*source, model));
-    sources.push_back(source);
-    built.unit.rules.push_back(std::move(rule));
+    std::vector<int>& of_samples = rule_of.emplace_back();
+    if (!source->has_sample_masks()) {
+      HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(*source, model, means));
+      of_samples.assign(range.samples(), add(std::move(rule)));
+      continue;
+    }
+    for (int i = 0; i < range.samples(); ++i) {
+      HC_ASSIGN_OR_RETURN(const v1::ResolvedRule of_sample,
+                          RuleOfSample(*source, range.first_sample() + i, model));
+      HC_ASSIGN_OR_RETURN(engine::Rule rule, BuildRule(of_sample, model, means));
+      of_samples.push_back(add(std::move(rule)));
+    }
   }
 
   std::vector<engine::Row> rows;  // one a sample, without its rule
@@ -135,13 +309,11 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
     row.scored = sample.scored();
     rows.push_back(row);
   }
-  for (size_t r = 0; r < sources.size(); ++r) {
-    const uint64_t seed =
-        sources[r] != nullptr && sources[r]->has_random() ? sources[r]->random().seed() : 0;
+  for (const std::vector<int>& of_samples : rule_of) {
     for (int i = 0; i < range.samples(); ++i) {
       engine::Row row = rows[i];
-      row.rule = static_cast<int>(r);
-      row.random_key = RandomKey(seed, built.samples->at(range.first_sample() + i).id());
+      row.rule = of_samples[static_cast<size_t>(i)];
+      row.sample = built.samples->at(range.first_sample() + i).id();
       built.unit.rows.push_back(row);
     }
   }

@@ -24,17 +24,28 @@ struct BuiltUnit {
   std::vector<std::vector<int32_t>> storage;
 };
 
+using SharedMeans = std::shared_ptr<const engine::HeadMeans>;
+
 // Rows of a score unit: its samples under no rule, with measurements and head sums. Rows of an
 // ablate unit: rule-major, (rule, sample). `rules` are those of the task, by their index.
+//
+// A rule of masks that are known beforehand becomes an engine rule for each sample.
 //
 // Samples of several groups become one engine unit, so that small groups share batches: its prefix
 // is what their prefixes have in common.
 absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::shared_ptr<const SampleRange> samples,
                                     std::span<const v1::ResolvedRule> rules,
-                                    const catalog::ModelConfig& model);
+                                    const catalog::ModelConfig& model,
+                                    std::span<const SharedMeans> means = {});
 
+// A rule that is the same for all samples. `means` are those of the task.
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
-                                       const catalog::ModelConfig& model);
+                                       const catalog::ModelConfig& model,
+                                       std::span<const SharedMeans> means = {});
+
+// Head means as the engine takes them, once a task.
+absl::StatusOr<std::vector<SharedMeans>> BuildMeans(
+    const google::protobuf::RepeatedPtrField<v1::HeadMeans>& means);
 
 }  // namespace headcount::agent

@@ -2,10 +2,10 @@
 //
 // A unit is a set of rows that share a token prefix, and the rules (which heads to switch off,
 // decided how) that the rows name. The engine runs the model over each row, layer by layer: it
-// measures every query head, decides the row's inactive heads from those measurements, zeroes them
-// before W_O, goes on to the next layer, and returns log-likelihoods, measurements and masks in the
-// order in which the rows were given. What rows have in common, tokens and the heads lost so far,
-// is computed once.
+// measures every query head, decides the row's inactive heads from those measurements, changes
+// their outputs before W_O (to zero, unless the rule says otherwise), goes on to the next layer,
+// and returns log-likelihoods, measurements and masks in the order in which the rows were given.
+// What rows have in common, tokens and what became of their heads so far, is computed once.
 //
 // Called by worker/agent and by tests. Knows neither gRPC nor protobuf: it links libtorch and
 // Abseil only.
@@ -26,6 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,25 +50,79 @@ struct Head {
   int head = 0;
 };
 
-// Which heads a row loses. Decided per row and layer inside the forward pass: layer l's decision is
-// taken from the run in which the rule already acted on the layers below.
+// Mean head outputs, [layer][query head][head_dim].
+struct HeadMeans {
+  std::vector<float> rest;   // over tokens i >= 1
+  std::vector<float> first;  // at position 0
+};
+
+// What takes the place of an inactive head's output z, at every position i of the input.
+struct Intervention {
+  enum class Kind {
+    kZero,        // z_i = 0
+    kScale,       // z_i = scale * z_i; a scale of 0 is kZero
+    kFirstValue,  // z_i = v_0: the head attends to token 0 alone
+    kMean,        // z_i = `means`' rest, z_0 = its first
+  };
+  Kind kind = Kind::kZero;
+  float scale = 0;                         // kScale, finite
+  std::shared_ptr<const HeadMeans> means;  // kMean
+
+  bool operator==(const Intervention&) const = default;
+};
+
+// What is decided about: each query head for itself, or the query heads of a KV head as one, by the
+// mean (or largest, or smallest) of their scores.
+enum class HeadUnit { kQueryHead, kKvGroup };
+enum class GroupScore { kMean, kMax, kMin };
+
+// A step of a combined rule, as a postfix program over masks.
+struct CombineStep {
+  enum class Op {
+    kPart,           // pushes the mask of `part`
+    kAnd,            // inactive in both of the last two
+    kOr,             // in one of them
+    kAndNot,         // in the first of them and not in the second
+    kRandomInLayer,  // as many heads as the last one has in the layer, drawn at random: those with
+                     // the smallest draws of Philox4x32-10, keyed by (seed, sample)
+  };
+  Op op = Op::kPart;
+  int part = 0;                          // kPart: index into Rule::parts
+  uint64_t seed = 0;                     // kRandomInLayer
+  HeadUnit unit = HeadUnit::kQueryHead;  // kRandomInLayer: kKvGroup draws KV heads
+};
+
+// Which heads a row loses, and to what. Decided per row and layer inside the forward pass: layer
+// l's decision is taken from the run in which the rule already acted on the layers below.
 struct Rule {
   enum class Select {
     kNone,       // nothing is zeroed: the baseline
     kThreshold,  // heads whose score is on the inactive side of `threshold` (strict)
-    kTopK,  // in each included layer the `top_k` most inactive heads of the row; ties go to the
-            // lower head
+    kTopK,  // in each included layer the `top_k` most inactive heads (or KV heads) of the row; ties
+            // go to the lower one
     kFixedHeads,  // `heads`, for every row
-    kRandom,  // heads whose draw u < `probability`, u from Philox4x32-10 keyed by Row::random_key
+    kRandom,    // heads whose draw u < `probability`, u from Philox4x32-10 keyed by (seed, sample)
+    kCombined,  // `parts`, put together by `steps`
   };
   Select select = Select::kNone;
-  const catalog::Score* score = nullptr;  // kThreshold and kTopK; not owned, outlives the call
-  float threshold = 0;                    // kThreshold, in the score's unit
-  int top_k = 0;                          // kTopK, 0..query heads
-  double probability = 0;                 // kRandom, 0..1
-  std::vector<Head> heads;                // kFixedHeads
+  const catalog::Score* score = nullptr;             // kThreshold and kTopK; outlives the call
+  std::shared_ptr<const catalog::Score> user_score;  // keeps `score` where it is not of the table
+  float threshold = 0;                               // kThreshold, in the score's unit
+  std::vector<float> layer_thresholds;  // kThreshold: one a layer in its place, or empty
+  int top_k = 0;                        // kTopK, 0..heads of the unit
+  double probability = 0;               // kRandom, 0..1
+  uint64_t seed = 0;                    // kRandom
+  std::vector<Head> heads;              // kFixedHeads
+  // kThreshold, kTopK and kRandom. A draw of a KV head is that of the query head of its number.
+  HeadUnit unit = HeadUnit::kQueryHead;
+  GroupScore group_score = GroupScore::kMean;
+  // kCombined: simple rules, whose interventions are not looked at; and the program, which leaves
+  // one mask.
+  std::vector<Rule> parts;
+  std::vector<CombineStep> steps;
   std::vector<uint8_t>
       layers;  // 1 = the rule may act in this layer; empty = in all; else one entry a layer
+  Intervention intervention;
 };
 
 // One row: a sample under a rule. Its T input tokens are Unit::prefix then `suffix`.
@@ -80,8 +135,7 @@ struct Row {
   std::span<const int32_t> targets;
   int scored = 0;
   int rule = 0;             // index into Unit::rules
-  uint64_t random_key = 0;  // the key of semantics for kRandom: first 8 bytes of SHA-256(seed,
-                            // sample id), little-endian
+  std::string_view sample;  // its id: with a rule's seed the key of random draws
 };
 
 // What is kept beside the log-likelihoods.
@@ -106,8 +160,8 @@ struct RowResult {
   // [measurement][layer][query head] in the order of catalog::Measurement; empty unless recorded.
   // Taken before the layer's own intervention.
   std::vector<float> measurements;
-  // Zeroed heads, bit layer * heads + head, least significant bit first; ceil(layers * heads / 8)
-  // bytes.
+  // Heads that the rule changed, bit layer * heads + head, least significant bit first;
+  // ceil(layers * heads / 8) bytes.
   std::vector<uint8_t> mask;
   // False when a recorded measurement, a score that decided for this row, or a log-likelihood of it
   // was NaN or infinite. `non_finite_layer` and `non_finite_head` name the first place (-1: in the
@@ -145,7 +199,7 @@ enum class MaskUpdate {
 struct GenerateRow {
   std::span<const int32_t> prompt;  // at least one token
   int rule = 0;                     // index into GenerateUnit::rules
-  uint64_t random_key = 0;          // as Row::random_key
+  std::string_view sample;          // as Row::sample
 };
 
 // Prompts to continue greedily: the next token is the argmax, of equals the lower id.
@@ -159,7 +213,7 @@ struct GenerateUnit {
 
 struct GeneratedRow {
   std::vector<int32_t> tokens;
-  // For each token, the heads that were zeroed when it was chosen, as RowResult::mask.
+  // For each token, the heads that were changed when it was chosen, as RowResult::mask.
   std::vector<std::vector<uint8_t>> masks;
   // False when a deciding score or a logit was NaN or infinite; the row ends there, without a
   // token.

@@ -19,7 +19,10 @@ at::Tensor ToHost(const at::Tensor& bools) { return bools.to(at::kCPU, at::kByte
 
 Instrument::Instrument(Transformer& model, std::span<const Rule> rules,
                        std::span<const Row* const> rows, const struct Record& record)
-    : model_(model), record_(record), decider_(model.config(), rules, rows, model.device()) {
+    : model_(model),
+      record_(record),
+      decider_(model.config(), rules, rows, model.device()),
+      interventions_(model.config(), rules, rows, model.device()) {
   const int64_t layers = model.config().layers, heads = model.config().heads;
   const auto count = static_cast<int64_t>(rows.size());
   const at::TensorOptions bools = at::TensorOptions(at::kBool).device(model.device());
@@ -49,10 +52,9 @@ at::Tensor Instrument::OnHeads(const LayerHeads& heads) {
   const Decision decision =
       decider_.Decide(heads.layer, measured, heads.packing->rows, heads.packing->row_ids);
   Check(heads, measured, decision);
-  if (decision.mask.defined()) {
-    masks_.select(0, heads.layer).index_copy_(0, heads.packing->row_ids, decision.mask);
-  }
-  return decision.mask;
+  if (!decision.mask.defined()) return {};
+  masks_.select(0, heads.layer).index_copy_(0, heads.packing->row_ids, decision.mask);
+  return interventions_.CodesOf(decision.mask, heads.packing->row_ids);
 }
 
 MeasurementTensors Instrument::Measure(const LayerHeads& heads) {

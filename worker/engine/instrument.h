@@ -14,6 +14,7 @@
 #include "ATen/core/Tensor.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/intervene/decider.h"
+#include "worker/engine/intervene/interventions.h"
 #include "worker/engine/model/transformer.h"
 #include "worker/engine/walk.h"
 
@@ -33,6 +34,7 @@ class Instrument final : public LayerWatcher {
 
   AttentionExtras Extras(int layer, const Packing& packing) const override;
   at::Tensor OnHeads(const LayerHeads& heads) override;
+  const Interventions& interventions() const override { return interventions_; }
 
   // Fills measurements, mask and the finiteness of the batch's rows, results[i] for rows[i].
   void Collect(std::span<RowResult* const> results) const;
@@ -51,6 +53,7 @@ class Instrument final : public LayerWatcher {
   Transformer& model_;
   struct Record record_;
   Decider decider_;
+  Interventions interventions_;
   // Of all rows of the batch; the last three are undefined unless recorded.
   at::Tensor masks_;       // [layers, rows, heads] bool
   at::Tensor not_finite_;  // [layers, rows, heads] bool

@@ -1,6 +1,6 @@
 // Which tokens of a batch are computed once, and for which rows.
 //
-// A history is what a row has been through: its tokens and the heads that it has lost so far. Rows
+// A history is what a row has been through: its tokens and what became of its heads so far. Rows
 // with one history are one computation. A trunk is a prefix under one history; a branch is what
 // follows it, or a whole input where nothing is shared, and stands for all rows with its tokens and
 // its history. Histories only ever part: where the rows of a trunk decide differently, each

@@ -2,12 +2,15 @@
 
 #include "worker/engine/validate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "worker/engine/intervene/interventions.h"
 
 namespace headcount::engine {
 namespace {
@@ -97,25 +100,81 @@ absl::Status CheckHeads(const ModelConfig& config, const Rule& rule, const std::
   return absl::OkStatus();
 }
 
+absl::Status CheckRule(const ModelConfig& config, const Rule& rule, const std::string& name);
+
+// The program finds its masks, and leaves one.
+absl::Status CheckCombined(const ModelConfig& config, const Rule& rule, const std::string& name) {
+  for (size_t i = 0; i < rule.parts.size(); ++i) {
+    const std::string part = absl::StrCat(name, ".parts[", i, "]");
+    if (rule.parts[i].select == Rule::Select::kCombined) {
+      return InvalidField(part + ".select", "combined", "a part must be a simple rule");
+    }
+    HC_RETURN_IF_ERROR(CheckRule(config, rule.parts[i], part));
+  }
+  int masks = 0;
+  for (size_t i = 0; i < rule.steps.size(); ++i) {
+    const CombineStep& step = rule.steps[i];
+    const std::string at = absl::StrCat(name, ".steps[", i, "]");
+    const bool is_part = step.op == CombineStep::Op::kPart;
+    if (is_part && (step.part < 0 || static_cast<size_t>(step.part) >= rule.parts.size())) {
+      return InvalidField(at + ".part", absl::StrCat(step.part),
+                          absl::StrCat("the rule has ", rule.parts.size(), " parts"));
+    }
+    const int taken = is_part ? 0 : step.op == CombineStep::Op::kRandomInLayer ? 1 : 2;
+    if (masks < taken) return InvalidField(at, "", "has too few masks to work on");
+    masks += 1 - taken;
+  }
+  if (masks == 1) return absl::OkStatus();
+  return InvalidField(name + ".steps", absl::StrCat(masks, " masks"), "must leave one mask");
+}
+
 absl::Status CheckRule(const ModelConfig& config, const Rule& rule, const std::string& name) {
+  if (rule.intervention.kind == Intervention::Kind::kScale &&
+      !std::isfinite(rule.intervention.scale)) {
+    return InvalidField(name + ".intervention.scale", absl::StrCat(rule.intervention.scale),
+                        "must be finite");
+  }
   if (!rule.layers.empty() && rule.layers.size() != static_cast<size_t>(config.layers)) {
     return InvalidField(name + ".layers", absl::StrCat(rule.layers.size(), " entries"),
                         absl::StrCat("must be empty or have ", config.layers, ", one a layer"));
+  }
+  if (rule.intervention.kind == Intervention::Kind::kMean) {
+    const size_t size = static_cast<size_t>(config.layers) * static_cast<size_t>(config.heads) *
+                        static_cast<size_t>(config.head_dim);
+    const HeadMeans* means = rule.intervention.means.get();
+    if (means == nullptr || means->rest.size() != size || means->first.size() != size) {
+      return InvalidField(name + ".intervention.means",
+                          means == nullptr ? "none" : absl::StrCat(means->rest.size(), " numbers"),
+                          absl::StrCat("must be ", size, ", layers x heads x head_dim"));
+    }
   }
   switch (rule.select) {
     case Rule::Select::kNone:
       return absl::OkStatus();
     case Rule::Select::kThreshold:
+      if (!rule.layer_thresholds.empty() &&
+          rule.layer_thresholds.size() != static_cast<size_t>(config.layers)) {
+        return InvalidField(name + ".layer_thresholds",
+                            absl::StrCat(rule.layer_thresholds.size(), " entries"),
+                            absl::StrCat("must be empty or have ", config.layers, ", one a layer"));
+      }
+      for (size_t i = 0; i < rule.layer_thresholds.size(); ++i) {
+        if (std::isfinite(rule.layer_thresholds[i])) continue;
+        return InvalidField(absl::StrCat(name, ".layer_thresholds[", i, "]"),
+                            absl::StrCat(rule.layer_thresholds[i]), "must be finite");
+      }
       if (!std::isfinite(rule.threshold)) {
         return InvalidField(name + ".threshold", absl::StrCat(rule.threshold), "must be finite");
       }
       return CheckScore(rule, name);
-    case Rule::Select::kTopK:
-      if (rule.top_k < 0 || rule.top_k > config.heads) {
+    case Rule::Select::kTopK: {
+      const int most = rule.unit == HeadUnit::kKvGroup ? config.kv_heads : config.heads;
+      if (rule.top_k < 0 || rule.top_k > most) {
         return InvalidField(name + ".top_k", absl::StrCat(rule.top_k),
-                            absl::StrCat("must be from 0 to ", config.heads));
+                            absl::StrCat("must be from 0 to ", most));
       }
       return CheckScore(rule, name);
+    }
     case Rule::Select::kFixedHeads:
       return CheckHeads(config, rule, name);
     case Rule::Select::kRandom:
@@ -124,17 +183,32 @@ absl::Status CheckRule(const ModelConfig& config, const Rule& rule, const std::s
                             "must be from 0 to 1");
       }
       return absl::OkStatus();
+    case Rule::Select::kCombined:
+      return CheckCombined(config, rule, name);
   }
   return InvalidField(name + ".select", absl::StrCat(static_cast<int>(rule.select)), "is unknown");
+}
+
+absl::Status CheckRules(const ModelConfig& config, std::span<const Rule> rules) {
+  std::vector<Intervention> different;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    HC_RETURN_IF_ERROR(CheckRule(config, rules[i], absl::StrCat("rules[", i, "]")));
+    if (std::find(different.begin(), different.end(), rules[i].intervention) == different.end()) {
+      different.push_back(rules[i].intervention);
+    }
+  }
+  if (different.size() > kMostInterventions) {
+    return InvalidField("rules", absl::StrCat(different.size(), " different interventions"),
+                        absl::StrCat("must be at most ", kMostInterventions, " in a unit"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ValidateUnit(const ModelConfig& config, const Unit& unit) {
   HC_RETURN_IF_ERROR(CheckTokens(unit.prefix, config.vocab_size, "prefix"));
-  for (size_t i = 0; i < unit.rules.size(); ++i) {
-    HC_RETURN_IF_ERROR(CheckRule(config, unit.rules[i], absl::StrCat("rules[", i, "]")));
-  }
+  HC_RETURN_IF_ERROR(CheckRules(config, unit.rules));
   for (size_t i = 0; i < unit.rows.size(); ++i) {
     HC_RETURN_IF_ERROR(CheckRow(config, unit, unit.rows[i], absl::StrCat("rows[", i, "]")));
   }
@@ -142,9 +216,7 @@ absl::Status ValidateUnit(const ModelConfig& config, const Unit& unit) {
 }
 
 absl::Status ValidateUnit(const ModelConfig& config, const GenerateUnit& unit) {
-  for (size_t i = 0; i < unit.rules.size(); ++i) {
-    HC_RETURN_IF_ERROR(CheckRule(config, unit.rules[i], absl::StrCat("rules[", i, "]")));
-  }
+  HC_RETURN_IF_ERROR(CheckRules(config, unit.rules));
   HC_RETURN_IF_ERROR(CheckTokens(unit.stop_tokens, config.vocab_size, "stop_tokens"));
   const int64_t context = config.max_position_embeddings;
   if (unit.max_new_tokens < 1 || unit.max_new_tokens >= context) {

@@ -17,15 +17,22 @@ struct Packed {
   RotaryTable rotary;
 };
 
+// What becomes of a layer's heads, by rows of a packing.
+struct Changes {
+  at::Tensor codes;  // [rows, heads]; undefined: nothing
+  at::Tensor
+      first_values;  // [rows, kv_heads, head_dim]; undefined where no intervention needs them
+};
+
 // A piece that waits for its turn between a layer's attention and its W_O. The tensors are those of
 // the layout that it comes from, shared with its neighbours.
 struct Waiting {
   int layer = 0;
   Piece piece;
   std::shared_ptr<const Packed> from;
-  at::Tensor x;     // [tokens, hidden]
-  at::Tensor z;     // [tokens, heads, head_dim]
-  at::Tensor mask;  // [rows, heads]
+  at::Tensor x;  // [tokens, hidden]
+  at::Tensor z;  // [tokens, heads, head_dim]
+  Changes changes;
 };
 
 class Walker {
@@ -61,30 +68,45 @@ class Walker {
           watcher_ == nullptr ? AttentionExtras{} : watcher_->Extras(layer, packing);
       LayerHeads heads = model_.Attend(layer, x, packing, packed->rotary, extras);
       computed_ += packing.tokens;
-      const at::Tensor mask = watcher_ == nullptr ? at::Tensor() : watcher_->OnHeads(heads);
+      const Changes changes = watcher_ == nullptr ? Changes{} : ChangesOf(heads);
       at::Tensor z = std::move(heads.attended.z);
       heads = {};  // queries, keys and values: nothing needs them any more
       if (layer + 1 == model_.config().layers) {
-        End(packing, x, z, mask);
+        End(packing, x, z, changes);
         return absl::OkStatus();
       }
-      if (shared && mask.defined()) {
-        std::vector<Piece> pieces = SplitBy(packing.layout, mask);
+      if (shared && changes.codes.defined()) {
+        std::vector<Piece> pieces = SplitBy(packing.layout, changes.codes);
         if (HasParted(pieces, packing.layout)) {
           // The first piece is taken first.
           for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-            waiting_.push_back({layer, std::move(*piece), packed, x, z, mask});
+            waiting_.push_back({layer, std::move(*piece), packed, x, z, changes});
           }
           return absl::OkStatus();
         }
       }
-      if (mask.defined()) ZeroHeads(z, mask, packing.row_of_token);
+      if (changes.codes.defined()) {
+        Apply(layer, changes, {packing.row_of_token, packing.positions}, z);
+      }
       model_.Finish(layer, z, x);
     }
   }
 
-  std::vector<Piece> SplitBy(const Layout& layout, const at::Tensor& mask) const {
-    const at::Tensor host = mask.to(at::kCPU, at::kByte).contiguous();
+  Changes ChangesOf(const LayerHeads& heads) {
+    Changes changes{watcher_->OnHeads(heads), {}};
+    if (changes.codes.defined() && watcher_->interventions().needs_first_values()) {
+      changes.first_values = heads.v.index_select(0, heads.packing->first_tokens);
+    }
+    return changes;
+  }
+
+  void Apply(int layer, const Changes& changes, const Interventions::Tokens& tokens,
+             at::Tensor& z) const {
+    watcher_->interventions().Apply(layer, changes.codes, tokens, changes.first_values, z);
+  }
+
+  std::vector<Piece> SplitBy(const Layout& layout, const at::Tensor& codes) const {
+    const at::Tensor host = codes.to(at::kCPU).contiguous();
     return Split(layout, {host.const_data_ptr<uint8_t>(), static_cast<size_t>(host.numel())},
                  host.size(1), input_.max_tokens);
   }
@@ -100,9 +122,13 @@ class Walker {
     auto packed = MakePacked(std::move(from.piece.layout));
     at::Tensor x = from.x.index_select(0, tokens);
     at::Tensor z = from.z.index_select(0, tokens);
-    ZeroHeads(z, from.mask.index_select(0, RowsIn(packed->packing, old)),
-              packed->packing.row_of_token);
+    const at::Tensor rows = RowsIn(packed->packing, old);
+    Changes changes{from.changes.codes.index_select(0, rows), {}};
+    if (from.changes.first_values.defined()) {
+      changes.first_values = from.changes.first_values.index_select(0, rows);
+    }
     const int layer = from.layer;
+    Apply(layer, changes, {packed->packing.row_of_token, packed->packing.positions}, z);
     from = {};  // the parent's tensors, if this was its last piece
     model_.Finish(layer, z, x);
     z = at::Tensor();
@@ -138,7 +164,7 @@ class Walker {
 
   // After the last attention tokens do not meet any more: only the wanted ones go on.
   void End(const Packing& packing, const at::Tensor& x, const at::Tensor& z,
-           const at::Tensor& mask) const {
+           const Changes& changes) const {
     std::vector<int64_t> tokens, rows;
     for (size_t r = 0; r < packing.rows.size(); ++r) {
       const int wanted = input_.wanted[static_cast<size_t>(packing.rows[r])];
@@ -151,7 +177,10 @@ class Walker {
     const at::Tensor index = ToDevice(tokens, model_.device());
     at::Tensor hidden = x.index_select(0, index);
     at::Tensor outputs = z.index_select(0, index);
-    if (mask.defined()) ZeroHeads(outputs, mask, ToDevice(rows, model_.device()));
+    if (changes.codes.defined()) {
+      Apply(model_.config().layers - 1, changes,
+            {ToDevice(rows, model_.device()), packing.positions.index_select(0, index)}, outputs);
+    }
     model_.Finish(model_.config().layers - 1, outputs, hidden);
     end_(packing.rows, hidden);
   }
@@ -170,11 +199,6 @@ class Walker {
 absl::StatusOr<int64_t> Walk(Transformer& model, const WalkInput& input, LayerWatcher* watcher,
                              const CancelFlag& cancel, const WalkEnd& end) {
   return Walker(model, input, watcher, cancel, end).Run();
-}
-
-void ZeroHeads(at::Tensor& z, const at::Tensor& mask, const at::Tensor& rows) {
-  // Filled and not multiplied: a head that is not finite is zeroed too.
-  z.masked_fill_(mask.index_select(0, rows).unsqueeze(-1), 0);
 }
 
 }  // namespace headcount::engine

@@ -14,6 +14,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/intervene/interventions.h"
 #include "worker/engine/model/transformer.h"
 
 namespace headcount::engine {
@@ -24,9 +25,10 @@ class LayerWatcher {
   virtual ~LayerWatcher() = default;
   // What attention shall take along in this layer for the packing's rows.
   virtual AttentionExtras Extras(int layer, const Packing& packing) const = 0;
-  // Between attention and W_O: [rows of the packing, heads] bool, true where the head is zeroed;
-  // undefined: none is.
+  // Between attention and W_O: [rows of the packing, heads] codes of interventions(); undefined:
+  // every head keeps its output.
   virtual at::Tensor OnHeads(const LayerHeads& heads) = 0;
+  virtual const Interventions& interventions() const = 0;
 };
 
 struct WalkInput {
@@ -46,9 +48,5 @@ using WalkEnd = std::function<void(std::span<const int> rows, const at::Tensor& 
 // CANCELLED when `cancel` is set between two layers.
 absl::StatusOr<int64_t> Walk(Transformer& model, const WalkInput& input, LayerWatcher* watcher,
                              const CancelFlag& cancel, const WalkEnd& end);
-
-// Zeroes the heads of `mask` [rows, heads] in z [n, heads, head_dim], where `rows` [n] int64 are
-// the rows of z's tokens; in place.
-void ZeroHeads(at::Tensor& z, const at::Tensor& mask, const at::Tensor& rows);
 
 }  // namespace headcount::engine

@@ -61,12 +61,97 @@ TEST(RuleText, TopKFixedHeadsAndRandom) {
   EXPECT_EQ(random->random().seed(), 9u);
 }
 
-TEST(RuleText, SlipsNameTheText) {
+TEST(RuleText, NamesExpressionsAndControls) {
+  const auto weak = ParseRule("weak := output_norm_ln<0.7", "");
+  ASSERT_TRUE(weak.ok()) << weak.status();
+  EXPECT_EQ(weak->name(), "weak");
+  EXPECT_EQ(weak->threshold().value(), 0.7);
+  const auto top = ParseRule("t:=entropy:top=2", "");
+  ASSERT_TRUE(top.ok()) << top.status();
+  EXPECT_EQ(top->name(), "t");
+  EXPECT_EQ(top->threshold().top_k(), 2);
+  const auto both = ParseRule("both := weak and not (sink or t)", "");
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->name(), "both");
+  EXPECT_EQ(both->expression(), "weak and not (sink or t)");
+  EXPECT_EQ(ParseRule("weak or sink", "")->expression(), "weak or sink");
+  const auto control = ParseRule("random_in_layer(weak),seed=4", "");
+  ASSERT_TRUE(control.ok()) << control.status();
+  EXPECT_EQ(control->random_in_layer().rule(), "weak");
+  EXPECT_EQ(control->random_in_layer().seed(), 4u);
+  const auto full = [](const std::string& job) { return "jobs/" + job; };
+  const auto fixed = ParseRule("static_heads(k3v9:12)", "", full);
+  ASSERT_TRUE(fixed.ok()) << fixed.status();
+  EXPECT_EQ(fixed->static_heads().job(), "jobs/k3v9");
+  EXPECT_EQ(fixed->static_heads().rule(), 12);
+  const auto shuffled = ParseRule("shuffled(k3v9:0),seed=2", "", full);
+  ASSERT_TRUE(shuffled.ok()) << shuffled.status();
+  EXPECT_EQ(shuffled->shuffled().job(), "jobs/k3v9");
+  EXPECT_EQ(shuffled->shuffled().seed(), 2u);
+}
+
+TEST(RuleText, UserScores) {
+  const auto mine = ParseUserScore(" mine = max(output, value) / entropy , above");
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  EXPECT_EQ(mine->name(), "mine");
+  EXPECT_EQ(mine->expression(), "max(output, value) / entropy");
+  EXPECT_EQ(mine->inactive(), v1::UserScore::ABOVE);
+  const v1::UserScore known[] = {*mine};
+  EXPECT_EQ(ParseRule("mine>2", "", {}, known)->threshold().score(), "mine");
+  EXPECT_THAT(std::string(ParseRule("mine<2", "", {}, known).status().message()),
+              HasSubstr("mine>VALUE"));
   for (const char* text :
-       {"", "entropy", "entropy<", "entropy<x", "entropie<1", "heads=", "heads=3", "heads=1.2.3",
-        "heads=a.b", "random=", "random=x", "random=.1,sed=2", "entropy:best=3", "entropy:top="}) {
+       {"", "mine", "mine = output", "mine = output, sideways", "output, below"}) {
+    EXPECT_EQ(ParseUserScore(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(RuleText, SeveralValuesAreOneALayer) {
+  const auto rule = ParseRule("entropy<1,2.5,3", "");
+  ASSERT_TRUE(rule.ok()) << rule.status();
+  EXPECT_THAT(rule->threshold().layer_values().values(), ElementsAre(1, 2.5, 3));
+}
+
+TEST(RuleText, SlipsNameTheText) {
+  for (const char* text : {"",
+                           "entropy",
+                           "entropy<",
+                           "entropy<x",
+                           "entropie<1",
+                           "heads=",
+                           "heads=3",
+                           "heads=1.2.3",
+                           "heads=a.b",
+                           "random=",
+                           "random=x",
+                           "random=.1,sed=2",
+                           "entropy:best=3",
+                           "entropy:top=",
+                           ":= entropy<1",
+                           "a :=",
+                           "random_in_layer(a",
+                           "random_in_layer(a),sed=1",
+                           "entropy<1,",
+                           "random=.1,seed=x",
+                           "static_heads(a)",
+                           "static_heads(:1)",
+                           "shuffled(a:x)",
+                           "static_heads(a:1),seed=1"}) {
     const auto rule = ParseRule(text, "job");
     EXPECT_EQ(rule.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(InterventionText, EveryFormAndWhatIsNone) {
+  EXPECT_TRUE(ParseIntervention("zero")->zero());
+  EXPECT_TRUE(ParseIntervention("first_value")->first_value());
+  EXPECT_EQ(ParseIntervention("scale=-0.5")->scale(), -0.5);
+  EXPECT_EQ(ParseIntervention("mean=k3v9")->mean(), "k3v9");
+  EXPECT_TRUE(ParseIntervention("mean")->has_mean());
+  for (const char* text : {"", "scale", "scale=", "scale=x", "Zero", "mean="}) {
+    const auto intervention = ParseIntervention(text);
+    EXPECT_EQ(intervention.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(intervention.status().message()), HasSubstr("--intervention"));
   }
 }
 

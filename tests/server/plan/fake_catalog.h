@@ -20,6 +20,7 @@ class FakeCatalog final : public JobCatalog {
  public:
   static constexpr int kLayers = 2;
   static constexpr int kHeads = 3;
+  static constexpr int kKvHeads = 1;
   static constexpr int kHeadDim = 4;
   static constexpr int kVocabulary = 100;
   static constexpr int kContext = 64;
@@ -35,7 +36,7 @@ class FakeCatalog final : public JobCatalog {
     ModelFacts facts;
     facts.config.layers = kLayers;
     facts.config.heads = kHeads;
-    facts.config.kv_heads = kHeads;
+    facts.config.kv_heads = kKvHeads;
     facts.config.head_dim = kHeadDim;
     facts.config.vocab_size = kVocabulary;
     facts.config.max_position_embeddings = kContext;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "common/format/frame.h"
 #include "common/format/rpc_status.h"
 #include "google/protobuf/text_format.h"
+#include "server/plan/controls.h"
 #include "server/plan/flow_runner.h"
 #include "server/store/sqlite_job_store.h"
 #include "tests/server/plan/fake_catalog.h"
@@ -40,25 +42,36 @@ class JobFlowTest : public testing::Test {
   }
 
   void Restart() {
+    const ThresholdsFn thresholds =
+        [this](const std::string& job, std::span<const catalog::Score* const> scores,
+               std::span<const double> fractions,
+               const results::ScorePool& pool) -> absl::StatusOr<std::vector<std::vector<double>>> {
+      if (planning_) planning_();
+      asked_.push_back(job);
+      pooled_ = pool;
+      if (!thresholds_status_.ok()) return thresholds_status_;
+      std::vector<std::vector<double>> values;
+      for (size_t s = 0; s < scores.size(); ++s) {
+        values.emplace_back();
+        for (double fraction : fractions) {
+          values.back().push_back(fraction + 10 * static_cast<double>(s));
+        }
+      }
+      return values;
+    };
+    const MasksFn masks = [this](const std::string& job, int rule) {
+      asked_.push_back(absl::StrCat(job, ":", rule));
+      return masks_;
+    };
+    const MeansFn means = [this](const std::string& job) {
+      v1::HeadMeans out;
+      out.set_job(job);
+      out.set_rest(std::string(mean_bytes_, 'r'));
+      out.set_first(std::string(mean_bytes_, 'f'));
+      return out;
+    };
     flow_ = std::make_unique<JobFlow>(
-        *jobs_, *artifacts_, catalog_,
-        [this](
-            const std::string& job, std::span<const catalog::Score* const> scores,
-            std::span<const double> fractions,
-            std::span<const uint8_t> layers) -> absl::StatusOr<std::vector<std::vector<double>>> {
-          if (planning_) planning_();
-          asked_.push_back(job);
-          pooled_layers_.assign(layers.begin(), layers.end());
-          if (!thresholds_status_.ok()) return thresholds_status_;
-          std::vector<std::vector<double>> values;
-          for (size_t s = 0; s < scores.size(); ++s) {
-            values.emplace_back();
-            for (double fraction : fractions) {
-              values.back().push_back(fraction + 10 * static_cast<double>(s));
-            }
-          }
-          return values;
-        },
+        *jobs_, *artifacts_, catalog_, ResultSources{thresholds, masks, means},
         JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "1.2.3"});
     flow_->SetListener([this](const std::string&) { ++changes_; });
     flow_->SetPost([this](const std::string& job) { posted_.push_back(job); });
@@ -162,7 +175,9 @@ class JobFlowTest : public testing::Test {
   std::unique_ptr<store::ArtifactStore> artifacts_;
   std::unique_ptr<JobFlow> flow_;
   std::vector<std::string> asked_;
-  std::vector<uint8_t> pooled_layers_;
+  results::ScorePool pooled_;
+  absl::StatusOr<results::RuleMasks> masks_ = absl::NotFoundError("no masks");
+  size_t mean_bytes_ = 4 * FakeCatalog::kLayers * FakeCatalog::kHeads * FakeCatalog::kHeadDim;
   absl::Status thresholds_status_;
   std::vector<std::vector<v1::UnitRange>> looks_;  // what a growing stage is to run, look by look
   std::vector<v1::StagePlan> plans_asked_;
@@ -185,7 +200,7 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
       Create("a", absl::StrCat("sweep { ", kTask,
                                " scores: 'HONOR' scores: 'random' scores: 'entropy'"
                                " fractions: 0 fractions: .1 fractions: .2 random_seed: 5"
-                               " layers { exclude: 0 } }"));
+                               " layers { exclude: 0 } intervention { scale: -1 } }"));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare));
   Prepare(job, Pairs(6));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore));
@@ -195,7 +210,7 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
   StoreUnit(job, Stage::kScore, 2);
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kScore, Stage::kAblate));
   EXPECT_THAT(asked_, ElementsAre(job)) << "all thresholds in one pass";
-  EXPECT_THAT(pooled_layers_, ElementsAre(0, 1));
+  EXPECT_THAT(pooled_.layers, ElementsAre(0, 1));
 
   const v1::StagePlan plan = Plan(job, Stage::kAblate);
   ASSERT_EQ(plan.rules_size(), 6) << "scores x fractions above 0";
@@ -204,10 +219,13 @@ TEST_F(JobFlowTest, ASweepGoesFromPrepareToItsEnd) {
   EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), .2f);
   EXPECT_DOUBLE_EQ(plan.rules(3).random().p(), .2);
   EXPECT_EQ(plan.rules(3).random().seed(), 5u);
-  EXPECT_EQ(plan.rules(3).label(), "random");
+  EXPECT_EQ(plan.rules(3).label(), "random scale=-1");
   EXPECT_FLOAT_EQ(plan.rules(5).threshold().value(), 10.2f) << "entropy, after random";
   EXPECT_DOUBLE_EQ(plan.rules(5).nominal_fraction(), .2);
-  for (const v1::ResolvedRule& rule : plan.rules()) EXPECT_THAT(rule.layers(), ElementsAre(1));
+  for (const v1::ResolvedRule& rule : plan.rules()) {
+    EXPECT_THAT(rule.layers(), ElementsAre(1));
+    EXPECT_EQ(rule.intervention().scale(), -1);
+  }
 
   StoreAll(job, Stage::kAblate);
   EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
@@ -382,12 +400,15 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
                         "' } } rules { threshold { score: 'HONOR' fraction: 0 score_job: '", scored,
                         "' } } rules { threshold { score: 'entropy' top_k: 2 } }",
                         " rules { fixed_heads { heads { layer: 1 head: 2 } } }",
-                        " rules { random { p: .5 seed: 9 } layers { include: 1 include: 0 } } }"));
+                        " rules { random { p: .5 seed: 9 } layers { include: 1 include: 0 } }",
+                        " rules { random { p: .5 } intervention { scale: .5 } }",
+                        " rules { random { p: .5 } intervention { first_value: true } }",
+                        " rules { random { p: .5 } intervention { scale: 0 } } }"));
   Prepare(job, Pairs(2));
   EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kAblate));
   EXPECT_THAT(asked_, ElementsAre(scored));
   const v1::StagePlan plan = Plan(job, Stage::kAblate);
-  ASSERT_EQ(plan.rules_size(), 7);
+  ASSERT_EQ(plan.rules_size(), 10);
   EXPECT_TRUE(plan.rules(0).none());
   EXPECT_EQ(plan.rules(0).label(), "baseline");
   EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), 2);
@@ -401,6 +422,12 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
   EXPECT_EQ(plan.rules(5).label(), "fixed");
   EXPECT_EQ(plan.rules(6).random().seed(), 9u);
   EXPECT_TRUE(plan.rules(6).layers().empty()) << "all layers are no restriction";
+  EXPECT_EQ(plan.rules(7).intervention().scale(), .5);
+  EXPECT_EQ(plan.rules(7).label(), "random scale=0.5") << "a curve of its own";
+  EXPECT_TRUE(plan.rules(8).intervention().first_value());
+  EXPECT_EQ(plan.rules(8).label(), "random first_value");
+  EXPECT_FALSE(plan.rules(9).has_intervention()) << "one form for one meaning";
+  EXPECT_EQ(plan.rules(9).label(), "random");
 
   StoreAll(job, Stage::kAblate);
   EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
@@ -408,7 +435,143 @@ TEST_F(JobFlowTest, AnAblateJobRunsItsOwnBaselineFirst) {
   for (const auto& point : Points(job)) {
     if (point.final()) shown.push_back(point.rule());
   }
-  EXPECT_THAT(shown, testing::UnorderedElementsAre(-1, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(shown, testing::UnorderedElementsAre(-1, 0, 1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+TEST_F(JobFlowTest, RulesAreResolvedWithTheirUnitsNamesAndParts) {
+  const std::string scored = "projects/default/jobs/scored";
+  const std::string job = Create(
+      "a",
+      absl::StrCat("ablate { ", kTask,
+                   " rules { name: 'weak' threshold { score: 'HONOR' fraction: ", ".1 score_job: '",
+                   scored, "' } unit: UNIT_KV_GROUP group_score: ", "GROUP_SCORE_MAX }",
+                   " rules { expression: 'weak and not sink' intervention { scale: 2 } }",
+                   " rules { name: 'sink' threshold { score: 'Dormant' layer_values { values: .5 ",
+                   "values: .75 } } }",
+                   " rules { random_in_layer { rule: 'weak' seed: 3 } unit: UNIT_KV_GROUP }",
+                   " rules { fixed_heads { heads { layer: 1 } } unit: UNIT_KV_GROUP } }"));
+  Prepare(job, Pairs(2));
+  EXPECT_EQ(pooled_.kv_heads, FakeCatalog::kKvHeads);
+  EXPECT_EQ(pooled_.group_score, v1::GROUP_SCORE_MAX);
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 6);
+  EXPECT_EQ(plan.rules(1).label(), "weak");
+  EXPECT_EQ(plan.rules(1).unit(), v1::UNIT_KV_GROUP);
+  EXPECT_EQ(plan.rules(1).group_score(), v1::GROUP_SCORE_MAX);
+  EXPECT_FLOAT_EQ(plan.rules(1).threshold().value(), .1f);
+  EXPECT_EQ(plan.rules(2).label(), "weak and not sink scale=2");
+  ASSERT_EQ(plan.rules(2).combined().parts_size(), 2);
+  EXPECT_EQ(plan.rules(2).combined().parts(0).unit(), v1::UNIT_KV_GROUP);
+  EXPECT_THAT(plan.rules(2).combined().parts(1).threshold().layer_values(), ElementsAre(.5, .75));
+  EXPECT_EQ(plan.rules(4).label(), "random_in_layer(weak)");
+  EXPECT_EQ(plan.rules(4).combined().steps(1).unit(), v1::UNIT_KV_GROUP);
+  ASSERT_EQ(plan.rules(5).fixed_heads().heads_size(), 3) << "the group's query heads";
+  EXPECT_EQ(plan.rules(5).fixed_heads().heads(2).head(), 2);
+}
+
+TEST_F(JobFlowTest, ControlsTakeTheMasksOfAnotherJob) {
+  const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
+  Prepare(first, Pairs(3));  // three documents of two samples
+  results::RuleMasks masks;
+  masks.manifest_digest = jobs_->GetStage(first, Stage::kScore)->manifest_digest;
+  masks.label = "output_norm_ln";
+  masks.nominal_fraction = .3;
+  masks.layers = FakeCatalog::kLayers;
+  masks.heads = FakeCatalog::kHeads;
+  masks.share = .34;  // of six heads: two
+  masks.changed = {1, 6, 4, 0, 4, 2};
+  masks.masks = {"a", "b", "c", "d", "e", "f"};
+  masks_ = masks;
+  const std::string source = "projects/default/jobs/ablated";
+  const std::string job =
+      Create("b", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source,
+                               "' rule: 4 } } rules { shuffled { job: '", source,
+                               "' seed: 1 } intervention { first_value: true } } }"));
+  EXPECT_THAT(asked_, ElementsAre(source + ":4", source + ":0"));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 3);
+  EXPECT_EQ(plan.rules(1).label(), "static_heads(output_norm_ln)");
+  EXPECT_EQ(plan.rules(1).nominal_fraction(), .3);
+  ASSERT_EQ(plan.rules(1).fixed_heads().heads_size(), 2) << "of equals the lower one";
+  EXPECT_EQ(plan.rules(1).fixed_heads().heads(0).head(), 1);
+  EXPECT_EQ(plan.rules(1).fixed_heads().heads(1).head(), 2);
+  EXPECT_EQ(plan.rules(2).label(), "shuffled(output_norm_ln) first_value");
+  const std::string shuffled = plan.rules(2).sample_masks().masks();
+  ASSERT_EQ(shuffled.size(), 6u);
+  const std::string own = "abcdef";
+  for (size_t i = 0; i < 6; i += 2) {
+    EXPECT_NE(shuffled[i], own[i]) << "no document gets its own";
+    EXPECT_EQ(shuffled[i + 1], shuffled[i] + 1) << "samples in their order";
+  }
+  std::string sorted = shuffled;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(sorted, own) << "each once";
+  const v1::ResolvedRule cut = RuleForSamples(plan.rules(2), 2, 3, 6);
+  EXPECT_EQ(cut.sample_masks().first_sample(), 2);
+  EXPECT_EQ(cut.sample_masks().masks(), shuffled.substr(2, 3)) << "as a task carries it";
+
+  masks_->share = 0;
+  const std::string nothing = Create(
+      "c", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source, "' } } }"));
+  EXPECT_TRUE(Plan(nothing, Stage::kAblate).rules(1).none());
+  masks_->manifest_digest = "of others";
+  const std::string others = Create(
+      "d", absl::StrCat("ablate { ", kTask, " rules { shuffled { job: '", source, "' } } }"));
+  EXPECT_EQ(Get(others).state(), v1::Job::FAILED);
+  EXPECT_EQ(Get(others).state_reason(), "OTHER_SAMPLES");
+  masks_->heads = 4;
+  const std::string changed = Create(
+      "e", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source, "' } } }"));
+  EXPECT_EQ(Get(changed).state_reason(), "MODEL_CHANGED");
+}
+
+TEST_F(JobFlowTest, MeansGoWithThePlanOnce) {
+  const std::string scored = "projects/default/jobs/scored";
+  const std::string rule =
+      absl::StrCat(" rules { random { p: .5 } intervention { mean: '", scored, "' } }");
+  const std::string job =
+      Create("a", absl::StrCat("ablate { ", kTask,
+                               " rules { random { p: .5 } intervention { mean: 'o' } }", rule, rule,
+                               " }"));
+  Prepare(job, Pairs(2));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.means_size(), 2);
+  EXPECT_EQ(plan.means(1).job(), scored);
+  EXPECT_EQ(plan.rules(1).means(), 0);
+  EXPECT_EQ(plan.rules(2).means(), 1);
+  EXPECT_EQ(plan.rules(3).means(), 1);
+  EXPECT_EQ(plan.rules(3).label(), "random mean");
+  const std::string sweep = Create(
+      "b", absl::StrCat("sweep { ", kTask, " scores: 'entropy' intervention { mean: '' } }"));
+  StoreAll(sweep, Stage::kScore);
+  ASSERT_EQ(Plan(sweep, Stage::kAblate).means_size(), 1);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).means(0).job(), sweep);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).rules(0).intervention().mean(), sweep);
+  mean_bytes_ = 4;
+  EXPECT_EQ(Get(Create("c", absl::StrCat("ablate { ", kTask, rule, " }"))).state_reason(),
+            "MODEL_CHANGED");
+}
+
+TEST_F(JobFlowTest, UserScoresGoWithTheirDefinition) {
+  const std::string mine =
+      "user_scores { name: 'mine' expression: 'output / value' inactive: ABOVE }";
+  const std::string job = Create(
+      "a",
+      absl::StrCat("ablate { ", kTask, " ", mine, " rules { threshold { score: 'mine' value: 2 } }",
+                   " rules { threshold { score: 'mine' top_k: 1 } }",
+                   " rules { threshold { score: 'mine' fraction: .1 score_job: 'j' } } }"));
+  Prepare(job, Pairs(2));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 4);
+  for (int rule = 1; rule < 4; ++rule) EXPECT_EQ(plan.rules(rule).label(), "mine");
+  EXPECT_EQ(plan.rules(1).threshold().user_score().expression(), "output / value");
+  EXPECT_EQ(plan.rules(2).top_k().user_score().inactive(), v1::UserScore::ABOVE);
+  EXPECT_EQ(plan.rules(3).threshold().user_score().name(), "mine");
+  EXPECT_FLOAT_EQ(plan.rules(3).threshold().value(), .1f);
+  const std::string sweep =
+      Create("b", absl::StrCat("sweep { ", kTask, " scores: 'mine' fractions: .2 ", mine, " }"));
+  StoreAll(sweep, Stage::kScore);
+  EXPECT_EQ(Plan(sweep, Stage::kAblate).rules(0).threshold().user_score().name(), "mine");
 }
 
 TEST_F(JobFlowTest, ASecondJobOnTheSameFilesSkipsPrepare) {

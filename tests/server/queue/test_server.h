@@ -45,13 +45,14 @@ class TestServer {
 
   // What a restarted server has forgotten; the store stays.
   void Restart() {
-    plan::ThresholdsFn thresholds =
-        [this](const std::string& job, std::span<const catalog::Score* const> scores,
-               std::span<const double> fractions, std::span<const uint8_t> layers) {
-          return results::ThresholdsAtFractions(*jobs, *artifacts, job, scores, fractions, layers);
-        };
+    plan::ResultSources results;
+    results.thresholds = [this](const std::string& job,
+                                std::span<const catalog::Score* const> scores,
+                                std::span<const double> fractions, const results::ScorePool& pool) {
+      return results::ThresholdsAtFractions(*jobs, *artifacts, job, scores, fractions, pool);
+    };
     flow = std::make_unique<plan::JobFlow>(
-        *jobs, *artifacts, catalog, std::move(thresholds),
+        *jobs, *artifacts, catalog, std::move(results),
         plan::JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "test"});
     dispatcher = std::make_unique<Dispatcher>(*jobs, clock, options);
     manifests = std::make_unique<ManifestCache>(*artifacts);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "common/base/errors.h"
 #include "common/base/files.h"
@@ -16,6 +17,7 @@
 #include "common/catalog/scores.h"
 #include "nlohmann/json.hpp"
 #include "server/results/head_scores.h"
+#include "server/results/kv_groups.h"
 #include "server/results/thresholds.h"
 #include "tests/server/results/sample_job.h"
 
@@ -80,7 +82,7 @@ TEST(Thresholds, PoolTheIncludedLayers) {
     if (i / kHeads % kLayers != 1) pooled.push_back(all[i]);
   }
   const double fractions[] = {.2};
-  const uint8_t layers[] = {1, 0, 1};
+  const ScorePool layers{.layers = {1, 0, 1}};
   const auto thresholds = ThresholdsAtFractions(job->store, job->store.artifacts(), FakeJob::kName,
                                                 Find("output_norm"), fractions, layers);
   ASSERT_TRUE(thresholds.ok()) << thresholds.status();
@@ -101,6 +103,153 @@ TEST(Thresholds, PoolTheIncludedLayers) {
   EXPECT_EQ(answer->tables(1).points(0).value(), (*thresholds)[0]);
   // The 64th of 320 values is the threshold itself and not inactive.
   EXPECT_EQ(answer->tables(1).points(1).fraction(), 63.0 / 320);
+}
+
+// The stored values of a measurement as scores of KV groups of two query heads.
+std::vector<float> GroupsOf(const std::vector<float>& heads,
+                            const std::function<float(float, float)>& score) {
+  std::vector<float> groups;
+  for (size_t h = 0; h < heads.size(); h += 2) groups.push_back(score(heads[h], heads[h + 1]));
+  return groups;
+}
+
+catalog::ModelConfig ModelOfTwoGroups() {
+  catalog::ModelConfig model;
+  model.layers = kLayers;
+  model.heads = kHeads;
+  model.kv_heads = 2;
+  model.head_dim = 8;
+  model.hidden_size = 32;
+  return model;
+}
+
+TEST(Thresholds, PoolScoresOfKvGroups) {
+  const auto job = SampleJobMaker::Sweep();
+  const std::vector<float> heads = ValuesOf(*job, "output");
+  const auto at = [&](v1::GroupScore how) {
+    const double fractions[] = {.3};
+    const auto thresholds =
+        ThresholdsAtFractions(job->store, job->store.artifacts(), FakeJob::kName,
+                              Find("output_norm"), fractions, {.kv_heads = 2, .group_score = how});
+    EXPECT_TRUE(thresholds.ok()) << thresholds.status();
+    return thresholds.ok() ? thresholds->front() : 0;
+  };
+  const auto mean = [](float a, float b) { return (a + b) / 2; };
+  EXPECT_NEAR(at(v1::GROUP_SCORE_MEAN), ThresholdBySorting(GroupsOf(heads, mean), .3), 1e-6);
+  EXPECT_NEAR(
+      at(v1::GROUP_SCORE_MAX),
+      ThresholdBySorting(GroupsOf(heads, [](float a, float b) { return std::max(a, b); }), .3),
+      1e-6);
+  EXPECT_NEAR(
+      at(v1::GROUP_SCORE_MIN),
+      ThresholdBySorting(GroupsOf(heads, [](float a, float b) { return std::min(a, b); }), .3),
+      1e-6);
+  // The same by request, which knows the KV heads from the model.
+  v1::QueryThresholdsRequest request;
+  request.set_job(FakeJob::kName);
+  request.add_scores("output_norm");
+  request.add_fractions(.3);
+  request.set_unit(v1::UNIT_KV_GROUP);
+  const catalog::ModelConfig model = ModelOfTwoGroups();
+  const auto answer = QueryThresholds(job->store, job->store.artifacts(), request, &model);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->tables(0).points(0).value(), at(v1::GROUP_SCORE_MEAN));
+  EXPECT_EQ(answer->tables(0).pooled(), static_cast<int64_t>(heads.size() / 2));
+}
+
+TEST(Thresholds, KvGroupsThatAreWhollyInactiveAndTheirCost) {
+  const auto job = SampleJobMaker::Sweep();
+  const std::vector<float> heads = ValuesOf(*job, "first_weight");
+  v1::QueryThresholdsRequest request;
+  request.set_job(FakeJob::kName);
+  request.add_scores("random");
+  request.add_scores("first_token_weight");  // inactive above
+  request.add_values(.4);
+  request.add_values(-1);
+  request.set_kv_groups(true);
+  const catalog::ModelConfig model = ModelOfTwoGroups();
+  const auto answer = QueryThresholds(job->store, job->store.artifacts(), request, &model);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->tables(0).points(0).has_kv_groups()) << "draws are independent";
+  const v1::ThresholdTable& table = answer->tables(1);
+
+  constexpr size_t kGroups = kLayers * 2;
+  const std::vector<float> least = GroupsOf(heads, [](float a, float b) { return std::min(a, b); });
+  std::vector<int> inactive(kGroups);
+  for (size_t i = 0; i < least.size(); ++i) inactive[i % kGroups] += least[i] > .4f;
+  const double samples = static_cast<double>(least.size() / kGroups);
+  double mean = 0;
+  int always = 0;
+  for (int count : inactive) {
+    mean += count / samples;
+    always += count >= .95 * samples;
+  }
+  EXPECT_NEAR(table.points(0).kv_groups().per_sample().groups(), mean, 1e-9);
+  EXPECT_EQ(table.points(0).kv_groups().always().groups(), always);
+  EXPECT_EQ(table.points(0).kv_groups().always_groups_size(), always);
+  // Above -1 is everything.
+  const v1::KvGroups& all = table.points(1).kv_groups();
+  EXPECT_EQ(all.always_groups_size(), static_cast<int>(kGroups));
+  EXPECT_EQ(all.always_groups(3).layer(), 1);
+  EXPECT_EQ(all.always_groups(3).head(), 1);
+  EXPECT_EQ(all.per_sample().groups(), 6);
+  EXPECT_EQ(all.all().kv_bytes_per_token(), all.always().kv_bytes_per_token());
+  EXPECT_EQ(all.all().kv_bytes_per_token(), 6 * 2 * 8 * 2);  // the fake's type has 16 bits
+  const double keys = MeanKeys(job->manifest);
+  // q and W_O of two heads, k and v once; then two products over the keys.
+  EXPECT_NEAR(all.all().flops_per_token(), 6 * (6 * 2 * 32 * 8 + 2 * 4 * 8 * keys), 1e-6);
+
+  request.set_unit(v1::UNIT_KV_GROUP);
+  EXPECT_EQ(FieldOf(QueryThresholds(job->store, job->store.artifacts(), request, &model).status()),
+            "kv_groups");
+  request.clear_unit();
+  const auto no_model = QueryThresholds(job->store, job->store.artifacts(), request).status();
+  EXPECT_EQ(no_model.code(), absl::StatusCode::kFailedPrecondition) << no_model;
+  EXPECT_EQ(ReasonOf(no_model), "MODEL_NOT_FOUND");
+  request.set_kv_groups(false);
+  request.set_group_score(v1::GROUP_SCORE_MAX);
+  EXPECT_EQ(FieldOf(QueryThresholds(job->store, job->store.artifacts(), request, &model).status()),
+            "group_score");
+}
+
+TEST(Thresholds, UserScoresAreReadLikeOthers) {
+  const auto job = SampleJobMaker::Sweep();
+  v1::QueryThresholdsRequest request;
+  request.set_job(FakeJob::kName);
+  v1::UserScore* mine = request.add_user_scores();
+  mine->set_name("mine");
+  mine->set_expression("2 * output");
+  mine->set_inactive(v1::UserScore::BELOW);
+  request.add_fractions(.25);
+  const auto answer = QueryThresholds(job->store, job->store.artifacts(), request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->tables_size(), 1);
+  EXPECT_EQ(answer->tables(0).score(), "mine");
+  EXPECT_NEAR(answer->tables(0).points(0).value(),
+              2 * ThresholdBySorting(ValuesOf(*job, "output"), .25), 1e-5);
+  v1::GetHeadScoresRequest heads;
+  heads.set_job(FakeJob::kName);
+  *heads.mutable_user_score() = *mine;
+  const auto scores = GetHeadScores(job->store, job->store.artifacts(), heads);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->score(), "mine");
+  heads.set_score("entropy");
+  EXPECT_EQ(FieldOf(GetHeadScores(job->store, job->store.artifacts(), heads).status()), "score");
+  mine->set_expression("2 *");
+  const absl::Status bad = QueryThresholds(job->store, job->store.artifacts(), request).status();
+  EXPECT_EQ(FieldOf(bad), "user_scores[0].expression");
+  EXPECT_NE(std::string(bad.message()).find("position 3"), std::string::npos) << bad;
+}
+
+TEST(Thresholds, MeanKeysCountWhatEachTokenSees) {
+  v1::Manifest manifest;
+  manifest.add_groups()->add_prefix(1);
+  manifest.mutable_groups(0)->add_prefix(2);
+  manifest.add_samples()->add_suffix(3);
+  v1::ManifestSample* longer = manifest.add_samples();
+  for (int i = 0; i < 3; ++i) longer->add_suffix(i);
+  // Three tokens see 1, 2, 3 keys; five see 1 to 5.
+  EXPECT_DOUBLE_EQ(MeanKeys(manifest), (6.0 + 15.0) / 8);
 }
 
 TEST(Thresholds, FractionsAreStrictlyInactive) {
@@ -163,7 +312,7 @@ TEST(Thresholds, Errors) {
   const auto reason = [](const absl::Status& status) { return ReasonOf(status).value_or("none"); };
   const double fraction[] = {.1};
   const auto resolve = [&](FakeJob& store, const char* score, std::span<const double> fractions,
-                           std::span<const uint8_t> layers = {}) {
+                           const ScorePool& layers = {}) {
     return ThresholdsAtFractions(store, store.artifacts(), FakeJob::kName, Find(score), fractions,
                                  layers)
         .status();
@@ -185,7 +334,7 @@ TEST(Thresholds, Errors) {
   const double too_large[] = {.1, 1.5};
   absl::Status status = resolve(job->store, "entropy", too_large);
   EXPECT_EQ(FieldOf(status), "fractions[1]") << status;
-  const uint8_t two_layers[] = {1, 1};
+  const ScorePool two_layers{.layers = {1, 1}};
   EXPECT_EQ(FieldOf(resolve(job->store, "entropy", fraction, two_layers)), "layers");
   request.add_values(std::nan(""));
   EXPECT_EQ(FieldOf(QueryThresholds(job->store, job->store.artifacts(), request).status()),

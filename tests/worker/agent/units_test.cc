@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/base/digest.h"
 #include "common/catalog/measurements.h"
 #include "common/format/frame.h"
 #include "worker/agent/chunk_builder.h"
@@ -26,6 +25,7 @@ catalog::ModelConfig Model() {
   catalog::ModelConfig model;
   model.layers = 2;
   model.heads = 3;
+  model.kv_heads = 1;
   model.head_dim = 2;
   return model;
 }
@@ -98,6 +98,8 @@ TEST(BuildUnit, AnAblateUnitIsRuleMajorAndKeysEveryRow) {
   rules[3].mutable_random()->set_p(0.5);
   rules[3].mutable_random()->set_seed(1234);
   rules[4].set_none(true);
+  rules[0].mutable_intervention()->set_scale(0.5);
+  rules[1].mutable_intervention()->set_first_value(true);
   const auto built = BuildUnit(Range(10, 2, 3, 5), Samples(), rules, Model());
   ASSERT_TRUE(built.ok()) << built.status();
   const engine::Unit& unit = built->unit;
@@ -116,10 +118,126 @@ TEST(BuildUnit, AnAblateUnitIsRuleMajorAndKeysEveryRow) {
   EXPECT_EQ(unit.rules[3].select, Select::kRandom);
   EXPECT_EQ(unit.rules[3].probability, 0.5);
   EXPECT_EQ(unit.rules[4].select, Select::kNone);
+  using Kind = engine::Intervention::Kind;
+  EXPECT_EQ(unit.rules[0].intervention, (engine::Intervention{Kind::kScale, 0.5f}));
+  EXPECT_EQ(unit.rules[1].intervention.kind, Kind::kFirstValue);
+  EXPECT_EQ(unit.rules[2].intervention.kind, Kind::kZero);
   ASSERT_EQ(unit.rows.size(), 10u);
   EXPECT_EQ(unit.rows[7].rule, 3);
   EXPECT_THAT(Ids(unit.rows[7].suffix), ElementsAre(21));
-  EXPECT_EQ(unit.rows[7].random_key, RandomKey(1234, "quiz/1/0"));
+  EXPECT_EQ(unit.rules[3].seed, 1234u);
+  EXPECT_EQ(unit.rows[7].sample, "quiz/1/0");
+}
+
+TEST(BuildUnit, CombinedRulesBringTheirPartsAndSteps) {
+  std::vector<v1::ResolvedRule> rules(1);
+  v1::CombinedRule& combined = *rules[0].mutable_combined();
+  v1::ResolvedRule* part = combined.add_parts();
+  part->mutable_threshold()->set_score("entropy");
+  part->mutable_threshold()->add_layer_values(1);
+  part->mutable_threshold()->add_layer_values(2);
+  part->set_unit(v1::UNIT_KV_GROUP);
+  part->set_group_score(v1::GROUP_SCORE_MIN);
+  part->add_layers(1);
+  combined.add_parts()->mutable_random()->set_seed(9);
+  using Proto = v1::CombineStep;
+  for (const auto op : {Proto::PART, Proto::PART, Proto::AND, Proto::PART, Proto::OR, Proto::PART,
+                        Proto::AND_NOT, Proto::RANDOM_IN_LAYER}) {
+    combined.add_steps()->set_op(op);
+  }
+  combined.mutable_steps(1)->set_part(1);
+  combined.mutable_steps(7)->set_seed(4);
+  combined.mutable_steps(7)->set_unit(v1::UNIT_KV_GROUP);
+  const auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  const engine::Rule& rule = built->unit.rules[0];
+  EXPECT_EQ(rule.select, Select::kCombined);
+  ASSERT_EQ(rule.parts.size(), 2u);
+  EXPECT_THAT(rule.parts[0].layer_thresholds, ElementsAre(1, 2));
+  EXPECT_EQ(rule.parts[0].unit, engine::HeadUnit::kKvGroup);
+  EXPECT_EQ(rule.parts[0].group_score, engine::GroupScore::kMin);
+  EXPECT_THAT(rule.parts[0].layers, ElementsAre(0, 1));
+  EXPECT_EQ(rule.parts[1].seed, 9u);
+  using Op = engine::CombineStep::Op;
+  std::vector<Op> ops;
+  for (const engine::CombineStep& step : rule.steps) ops.push_back(step.op);
+  EXPECT_THAT(ops, ElementsAre(Op::kPart, Op::kPart, Op::kAnd, Op::kPart, Op::kOr, Op::kPart,
+                               Op::kAndNot, Op::kRandomInLayer));
+  EXPECT_EQ(rule.steps[1].part, 1);
+  EXPECT_EQ(rule.steps[7].seed, 4u);
+  EXPECT_EQ(rule.steps[7].unit, engine::HeadUnit::kKvGroup);
+}
+
+TEST(BuildUnit, MasksOfSamplesBecomeARuleEach) {
+  std::vector<v1::ResolvedRule> rules(2);
+  rules[0].mutable_sample_masks()->set_first_sample(9);
+  rules[0].mutable_sample_masks()->set_masks(std::string("\x3f\x01\x22", 3));
+  rules[0].mutable_intervention()->set_scale(2);
+  rules[1].set_index(1);
+  rules[1].mutable_random()->set_p(1);
+  const auto built = BuildUnit(Range(10, 2, 0, 2), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  const engine::Unit& unit = built->unit;
+  ASSERT_EQ(unit.rules.size(), 3u);
+  ASSERT_EQ(unit.rows.size(), 4u);
+  EXPECT_EQ(unit.rows[0].rule, 0);
+  EXPECT_EQ(unit.rows[1].rule, 1);
+  EXPECT_EQ(unit.rows[2].rule, 2);
+  EXPECT_EQ(unit.rows[3].rule, 2);
+  ASSERT_EQ(unit.rules[0].heads.size(), 1u);
+  EXPECT_EQ(unit.rules[0].heads[0].head, 0);
+  ASSERT_EQ(unit.rules[1].heads.size(), 2u);  // bits 1 and 5 of 2 x 3
+  EXPECT_EQ(unit.rules[1].heads[0].head, 1);
+  EXPECT_EQ(unit.rules[1].heads[1].layer, 1);
+  EXPECT_EQ(unit.rules[1].heads[1].head, 2);
+  EXPECT_EQ(unit.rules[1].intervention.scale, 2);
+  EXPECT_THAT(
+      std::string(BuildUnit(Range(12, 1, 0, 1), Samples(), rules, Model()).status().message()),
+      HasSubstr("no mask for sample 12"));
+}
+
+TEST(BuildUnit, MeansAreSharedByTheRulesThatNameThem) {
+  google::protobuf::RepeatedPtrField<v1::HeadMeans> sent;
+  const float numbers[] = {1, 2, 3};
+  sent.Add()->set_rest(std::string(reinterpret_cast<const char*>(numbers), sizeof numbers));
+  sent[0].set_first(sent[0].rest().substr(0, 4));
+  const auto means = BuildMeans(sent);
+  ASSERT_TRUE(means.ok()) << means.status();
+  std::vector<v1::ResolvedRule> rules(1);
+  rules[0].set_none(true);
+  rules[0].mutable_intervention()->set_mean("job");
+  const auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model(), *means);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->unit.rules[0].intervention.means, means->front());
+  EXPECT_THAT(means->front()->rest, ElementsAre(1, 2, 3));
+  EXPECT_THAT(means->front()->first, ElementsAre(1));
+  rules[0].set_means(1);
+  EXPECT_THAT(
+      std::string(
+          BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model(), *means).status().message()),
+      HasSubstr("carries no means 1"));
+  sent[0].set_rest("abc");
+  EXPECT_THAT(std::string(BuildMeans(sent).status().message()), HasSubstr("3 bytes"));
+}
+
+TEST(BuildUnit, UserScoresLiveAsLongAsTheirRules) {
+  std::vector<v1::ResolvedRule> rules(1);
+  v1::UserScore& score = *rules[0].mutable_threshold()->mutable_user_score();
+  score.set_name("mine");
+  score.set_expression("output / value");
+  score.set_inactive(v1::UserScore::ABOVE);
+  auto built = BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model());
+  ASSERT_TRUE(built.ok()) << built.status();
+  rules.clear();
+  const engine::Rule rule = built->unit.rules[0];
+  built = absl::CancelledError("gone");
+  EXPECT_EQ(rule.score->id, "mine");
+  EXPECT_EQ(rule.score->inactive, catalog::Inactive::kAbove);
+  rules.resize(1);
+  rules[0].mutable_top_k()->mutable_user_score()->set_expression("output");
+  EXPECT_THAT(
+      std::string(BuildUnit(Range(10, 1, 0, 1), Samples(), rules, Model()).status().message()),
+      HasSubstr("name"));
 }
 
 TEST(BuildUnit, NamesWhatDoesNotFit) {
@@ -135,6 +253,14 @@ TEST(BuildUnit, NamesWhatDoesNotFit) {
   rules[0].mutable_top_k()->set_score("entropy");
   rules[0].mutable_top_k()->set_k(4);
   EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("top_k is 4"));
+  rules[0].set_unit(v1::UNIT_KV_GROUP);
+  rules[0].mutable_top_k()->set_k(2);
+  EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("top_k is 2, the model has 1 KV heads"));
+  rules[0].clear_unit();
+  rules[0].mutable_top_k()->set_k(3);
+  rules[0].mutable_intervention()->set_resample(1);
+  EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("its intervention is none"));
+  rules[0].clear_intervention();
   rules[0].set_none(true);
   rules[0].add_layers(2);
   EXPECT_THAT(message(Range(10, 1, 0, 1)), HasSubstr("layer 2 is not below 2"));

@@ -25,6 +25,10 @@ class TakeEverything final : public LayerWatcher {
  public:
   AttentionExtras Extras(int, const Packing&) const override { return {true, true}; }
   at::Tensor OnHeads(const LayerHeads&) override { return {}; }
+  const Interventions& interventions() const override { return interventions_; }
+
+ private:
+  Interventions interventions_;
 };
 
 }  // namespace

@@ -188,6 +188,35 @@ class BadUnit : public ::testing::Test {
   Unit unit_;
 };
 
+TEST_F(BadUnit, InterventionsThatSayTooLittle) {
+  unit_.rules[0] = Scaled(FixedRule({{0, 0}}), std::numeric_limits<float>::infinity());
+  ExpectRefused({"rules[0].intervention.scale", "inf", "finite"});
+  unit_.rules[0] = ToMean(FixedRule({{0, 0}}), nullptr);
+  ExpectRefused({"rules[0].intervention.means", "none"});
+  unit_.rules[0] = ToMean(FixedRule({{0, 0}}), std::make_shared<HeadMeans>());
+  ExpectRefused({"rules[0].intervention.means", "0 numbers", "must be 192"});
+}
+
+TEST_F(BadUnit, CombinedRulesThatDoNotAddUp) {
+  using Op = CombineStep::Op;
+  Rule& rule = unit_.rules[0];
+  rule.select = Rule::Select::kCombined;
+  rule.parts = {FixedRule({{0, 0}})};
+  ExpectRefused({"rules[0].steps", "must leave one mask"});
+  rule.steps = {{Op::kPart, 1}};
+  ExpectRefused({"rules[0].steps[0].part", "has 1 parts"});
+  rule.steps = {{Op::kPart, 0}, {Op::kAnd}};
+  ExpectRefused({"rules[0].steps[1]", "too few masks"});
+  rule.steps = {{Op::kPart, 0}, {Op::kPart, 0}};
+  ExpectRefused({"rules[0].steps", "2 masks"});
+  rule.steps = {{Op::kPart, 0}};
+  rule.parts[0].select = Rule::Select::kCombined;
+  ExpectRefused({"rules[0].parts[0].select", "simple"});
+  rule.parts[0] = ThresholdRule("entropy", 1);
+  rule.parts[0].layer_thresholds = {1};
+  ExpectRefused({"rules[0].parts[0].layer_thresholds", "one a layer"});
+}
+
 TEST_F(BadUnit, TokensOutsideTheVocabulary) {
   tokens_[2] = 512;
   unit_.rows[0].suffix = tokens_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <iostream>
+#include <map>
 
 #include "gtest/gtest.h"
 
@@ -92,6 +93,52 @@ Rule FixedRule(std::vector<Head> heads) {
   rule.select = Rule::Select::kFixedHeads;
   rule.heads = std::move(heads);
   return rule;
+}
+
+std::string_view SampleName(size_t i) {
+  static std::map<size_t, std::string>& names = *new std::map<size_t, std::string>;
+  return names.try_emplace(i, "sample/" + std::to_string(i)).first->second;
+}
+
+Rule RandomRule(double probability) {
+  Rule rule;
+  rule.select = Rule::Select::kRandom;
+  rule.probability = probability;
+  return rule;
+}
+
+Rule TopKRule(const std::string& score, int k) {
+  Rule rule;
+  rule.select = Rule::Select::kTopK;
+  rule.score = &ScoreOrDie(score);
+  rule.top_k = k;
+  return rule;
+}
+
+Rule Scaled(Rule rule, float scale) {
+  rule.intervention = {Intervention::Kind::kScale, scale};
+  return rule;
+}
+
+Rule ToFirstValue(Rule rule) {
+  rule.intervention.kind = Intervention::Kind::kFirstValue;
+  return rule;
+}
+
+Rule ToMean(Rule rule, std::shared_ptr<const HeadMeans> means) {
+  rule.intervention.kind = Intervention::Kind::kMean;
+  rule.intervention.means = std::move(means);
+  return rule;
+}
+
+std::shared_ptr<const HeadMeans> SomeMeans(const catalog::ModelConfig& config) {
+  const auto size = static_cast<size_t>(config.layers * config.heads * config.head_dim);
+  auto means = std::make_shared<HeadMeans>();
+  for (size_t i = 0; i < size; ++i) {
+    means->rest.push_back(0.01f * static_cast<float>(i % 17) - 0.08f);
+    means->first.push_back(0.02f * static_cast<float>(i % 5) - 0.04f);
+  }
+  return means;
 }
 
 Rule FixedRule(const catalog::ModelConfig& config, const float* mask) {

@@ -36,6 +36,17 @@ const catalog::Score& ScoreOrDie(const std::string& id_or_alias);
 
 Rule ThresholdRule(const std::string& score, float threshold);
 Rule FixedRule(std::vector<Head> heads);
+// Names for rows that draw at random; they live for ever.
+std::string_view SampleName(size_t i);
+
+Rule RandomRule(double probability);
+Rule TopKRule(const std::string& score, int k);
+// `rule`, with heads that are not lost but scaled, or made to see the first token alone.
+Rule Scaled(Rule rule, float scale);
+Rule ToFirstValue(Rule rule);
+Rule ToMean(Rule rule, std::shared_ptr<const HeadMeans> means);
+// Made-up means: any numbers, the same in every test.
+std::shared_ptr<const HeadMeans> SomeMeans(const catalog::ModelConfig& config);
 // From a mask [layer][head].
 Rule FixedRule(const catalog::ModelConfig& config, const float* mask);
 

@@ -49,6 +49,15 @@ class GenerateTest : public ::testing::TestWithParam<std::string> {
   GenerateTest() : prompts_(TinyPrompts(GetParam())), engine_(Load({})) {
     prompts_.resize(kPrompts);
     unit_.rules = GoldenRules(GetParam());
+    unit_.rules.push_back(ToFirstValue(unit_.rules[1]));
+    unit_.rules.push_back(Scaled(unit_.rules[5], -0.5f));
+    Rule both;
+    both.select = Rule::Select::kCombined;
+    both.parts = {unit_.rules[1], unit_.rules[5]};
+    using Op = CombineStep::Op;
+    both.steps = {{Op::kPart, 0}, {Op::kPart, 1}, {Op::kAndNot}};
+    both.intervention = ToMean({}, SomeMeans(engine_->config())).intervention;
+    unit_.rules.push_back(both);
     unit_.max_new_tokens = kNewTokens;
     for (size_t rule = 0; rule < unit_.rules.size(); ++rule) {
       for (const auto& prompt : prompts_) {
@@ -119,14 +128,11 @@ TEST_P(GenerateTest, AnyCacheAndBatchGiveTheSame) {
 }
 
 TEST_P(GenerateTest, RowsWithoutFlipsComputeEveryTokenOnce) {
-  Rule random;
-  random.select = Rule::Select::kRandom;
-  random.probability = 0.3;
-  unit_.rules = {Rule{}, FixedRule({{0, 1}, {1, 0}}), random};
+  unit_.rules = {Rule{}, FixedRule({{0, 1}, {1, 0}}), RandomRule(0.3)};
   unit_.rows.resize(3 * kPrompts);
   for (size_t i = 0; i < unit_.rows.size(); ++i) {
     unit_.rows[i].rule = static_cast<int>(i / kPrompts);
-    unit_.rows[i].random_key = i;
+    unit_.rows[i].sample = SampleName(i);
   }
   const GenerateResult result = GenerateOrDie(*engine_, unit_);
   int64_t tokens = 0;
@@ -157,7 +163,9 @@ TEST_P(GenerateTest, PromptOnceKeepsThePromptsDecision) {
     }
     for (size_t step = 0; step < row.tokens.size(); ++step) {
       ASSERT_EQ(row.masks[step], decided);
-      ASSERT_EQ(row.tokens[step], Argmax(engine_->Logits(input, FixedRule(lost), 1).value()));
+      Rule fixed = FixedRule(lost);
+      fixed.intervention = rule.intervention;
+      ASSERT_EQ(row.tokens[step], Argmax(engine_->Logits(input, fixed, 1).value()));
       input.push_back(row.tokens[step]);
     }
   }

@@ -32,7 +32,7 @@ std::vector<float> Results(const std::string& model) {
   for (Row& row : unit.rows) {
     row.targets = targets;
     row.scored = 1;
-    row.random_key = 12345;
+    row.sample = "quiz/0/0";
   }
   const UnitResult result = RunOrDie(*engine, unit);
   std::vector<float> out = result.rows[0].measurements;

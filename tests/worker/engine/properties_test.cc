@@ -16,21 +16,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAreArray;
 
-Rule TopKRule(const std::string& score, int k) {
-  Rule rule;
-  rule.select = Rule::Select::kTopK;
-  rule.score = &ScoreOrDie(score);
-  rule.top_k = k;
-  return rule;
-}
-
-Rule RandomRule(double probability) {
-  Rule rule;
-  rule.select = Rule::Select::kRandom;
-  rule.probability = probability;
-  return rule;
-}
-
 // Semantics section 8: the same sample in another batch; entropies 1e-5, the rest 2e-5 relative or
 // 2e-6 absolute.
 void ExpectSameMeasurements(const RowResult& a, const RowResult& b) {
@@ -60,7 +45,7 @@ class Properties : public ::testing::TestWithParam<std::string> {
     for (size_t i = 0; i < unit.rows.size(); ++i) {
       unit.rows[i].targets = kTargets;
       unit.rows[i].scored = 1;
-      unit.rows[i].random_key = 1000 + i;
+      unit.rows[i].sample = SampleName(i);
     }
     return unit;
   }

@@ -53,25 +53,30 @@ class SharingTest : public ::testing::TestWithParam<std::string> {
         question.push_back(text[(kPrefix + 17 * q + i) % text.size()]);
       questions_.push_back(std::move(question));
     }
-    Rule random;
-    random.select = Rule::Select::kRandom;
-    random.probability = 0.3;
-    Rule top;
-    top.select = Rule::Select::kTopK;
-    top.score = &ScoreOrDie("entropy");
-    top.top_k = 1;
+    const Rule random = RandomRule(0.3), fixed = FixedRule({{0, 1}, {1, 0}});
+    const Rule top = TopKRule("entropy", 1);
     Rule upper = ThresholdRule("first_token_weight", 0.02f);
     upper.layers.assign(static_cast<size_t>(LoadOrDie(TinyModel(GetParam()))->config().layers), 1);
     upper.layers[0] = 0;
+    Rule groups = ThresholdRule("output_norm_ln", 0.9f);
+    groups.unit = HeadUnit::kKvGroup;
+    Rule drawn;  // as many at random as two rules have together
+    drawn.select = Rule::Select::kCombined;
+    drawn.parts = {ThresholdRule("output_norm_ln", 0.7f), top};
+    using Op = CombineStep::Op;
+    drawn.steps = {{Op::kPart, 0}, {Op::kPart, 1}, {Op::kOr}, {Op::kRandomInLayer, 0, 3}};
     unit_ = MakeUnit(
         questions_,
         {Rule{}, ThresholdRule("output_norm_ln", 0.8f), ThresholdRule("output_norm_ln", 0.5f),
-         ThresholdRule("entropy", 3.2f), top, upper, random, FixedRule({{0, 1}, {1, 0}})},
+         ThresholdRule("entropy", 3.2f), top, upper, random, fixed,
+         // The same heads, but another history.
+         groups, drawn, ToMean(top, SomeMeans(LoadOrDie(TinyModel(GetParam()))->config())),
+         Scaled(fixed, 0.5f), ToFirstValue(ThresholdRule("output_norm_ln", 0.8f))},
         false);
     for (size_t i = 0; i < unit_.rows.size(); ++i) {
       unit_.rows[i].targets = kTargets;
       unit_.rows[i].scored = 1;
-      unit_.rows[i].random_key = 500 + i % kQuestions;
+      unit_.rows[i].sample = SampleName(i % kQuestions);
     }
   }
 
@@ -148,6 +153,27 @@ TEST_P(SharingTest, HistoriesGoApartFromTheLayerInWhichTheyPart) {
   const int64_t layers = engine->config().layers;
   EXPECT_EQ(RunOrDie(*engine, two).computed_tokens,
             (once * (1 + 2 * (layers - 1)) + layers - 1) / layers);
+}
+
+TEST_P(SharingTest, WhatBecomesOfAHeadIsPartOfTheHistory) {
+  const auto engine = LoadOrDie(TinyModel(GetParam()));
+  const auto run = [&](std::vector<Rule> rules) {
+    Unit unit = MakeUnit({questions_[0]}, std::move(rules), false);
+    for (Row& row : unit.rows) row.targets = kTargets, row.scored = 1;
+    return RunOrDie(*engine, unit);
+  };
+  const Rule lost = FixedRule({{0, 2}});
+  const int64_t layers = engine->config().layers;
+  const auto length = static_cast<int64_t>(questions_[0].size());
+  const UnitResult apart = run({lost, Scaled(lost, 0.5f), ToFirstValue(lost)});
+  EXPECT_EQ(apart.computed_tokens, (length * (1 + 3 * (layers - 1)) + layers - 1) / layers);
+  EXPECT_EQ(apart.rows[0].mask, apart.rows[1].mask);
+  EXPECT_NE(apart.rows[0].log_likelihoods, apart.rows[1].log_likelihoods);
+  EXPECT_NE(apart.rows[0].log_likelihoods, apart.rows[2].log_likelihoods);
+  // A scale of 0 is zero, and shares with it.
+  const UnitResult same = run({lost, Scaled(lost, 0)});
+  EXPECT_EQ(same.computed_tokens, length);
+  EXPECT_EQ(same.rows[0].log_likelihoods, same.rows[1].log_likelihoods);
 }
 
 TEST_P(SharingTest, SumsOfHeadOutputsCountATrunkForEachRow) {

@@ -19,7 +19,7 @@ std::vector<Row> DeciderRows(const GenerateUnit& unit, std::span<const int> rows
   std::vector<Row> out;
   for (int row : rows) {
     const GenerateRow& from = unit.rows[static_cast<size_t>(row)];
-    out.push_back({.rule = from.rule, .random_key = from.random_key});
+    out.push_back({.rule = from.rule, .sample = from.sample});
   }
   return out;
 }
@@ -30,12 +30,12 @@ std::vector<const Row*> Pointers(const std::vector<Row>& rows) {
   return out;
 }
 
-std::vector<uint8_t> PackBits(const std::vector<std::string>& masks, size_t heads) {
-  std::vector<uint8_t> bits((masks.size() * heads + 7) / 8);
-  for (size_t layer = 0; layer < masks.size(); ++layer) {
+std::vector<uint8_t> PackBits(const std::vector<std::string>& codes, size_t heads) {
+  std::vector<uint8_t> bits((codes.size() * heads + 7) / 8);
+  for (size_t layer = 0; layer < codes.size(); ++layer) {
     for (size_t head = 0; head < heads; ++head) {
       const size_t bit = layer * heads + head;
-      if (masks[layer][head] != 0) bits[bit / 8] |= static_cast<uint8_t>(1u << (bit % 8));
+      if (codes[layer][head] != 0) bits[bit / 8] |= static_cast<uint8_t>(1u << (bit % 8));
     }
   }
   return bits;
@@ -66,12 +66,13 @@ Generator::Generator(Transformer& model, const GenerateUnit& unit, std::span<con
       limits_(limits),
       states_(rows.size()),
       decider_rows_(DeciderRows(unit, rows)),
-      decider_(model.config(), unit.rules, Pointers(decider_rows_), model.device()) {
+      decider_(model.config(), unit.rules, Pointers(decider_rows_), model.device()),
+      interventions_(model.config(), unit.rules, Pointers(decider_rows_), model.device()) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::span<const int32_t> prompt = unit.rows[static_cast<size_t>(rows[i])].prompt;
     states_[i].tokens.assign(prompt.begin(), prompt.end());
     states_[i].prompt = prompt.size();
-    states_[i].masks.resize(static_cast<size_t>(model.config().layers));
+    states_[i].codes.resize(static_cast<size_t>(model.config().layers));
   }
 }
 
@@ -130,23 +131,28 @@ void Generator::Advance(const std::vector<int>& rows, std::span<GeneratedRow* co
         Frozen() ? AttentionExtras{} : ExtrasFor(decider_.Measurements(layer, rows));
     const LayerHeads heads = model_.Attend(layer, x, packing, model_.Rotary(packing), extras, past);
     computed_ += packing.tokens;
-    const std::vector<std::string> masks = Decide(heads, step, results);
+    const std::vector<std::string> codes = Decide(heads, step, results);
     for (size_t i = 0; i < rows.size(); ++i) {
-      states_[static_cast<size_t>(rows[i])].masks[static_cast<size_t>(layer)] = masks[i];
+      states_[static_cast<size_t>(rows[i])].codes[static_cast<size_t>(layer)] = codes[i];
     }
     Keep(heads, x, step);
+    const at::Tensor first_values =
+        interventions_.needs_first_values() ? FirstValues(step) : at::Tensor();
     if (layer + 1 == layers) {
       at::Tensor hidden = LastOf(x, packing), z = LastOf(heads.attended.z, packing);
-      ZeroHeads(z, MaskTensor(masks), packing.row_of_token.index_select(0, packing.last_tokens));
+      interventions_.Apply(layer, ToTensor(codes),
+                           {packing.row_of_token.index_select(0, packing.last_tokens),
+                            packing.positions.index_select(0, packing.last_tokens)},
+                           first_values, z);
       model_.Finish(layer, z, hidden);
       Choose(hidden, step, results);
       break;
     }
-    // On to the caches that hang below these masks, with what they lack.
+    // On to the caches that hang below these decisions, with what they lack.
     std::vector<at::Tensor> inputs, outputs;
     for (size_t i = 0; i < rows.size(); ++i) {
       LayerCache& from = *step.caches[i];
-      std::unique_ptr<LayerCache>& next = from.next[masks[i]];
+      std::unique_ptr<LayerCache>& next = from.next[codes[i]];
       if (next == nullptr) next = std::make_unique<LayerCache>();
       inputs.push_back(from.x.From(next->tokens));
       outputs.push_back(from.z.From(next->tokens));
@@ -155,7 +161,8 @@ void Generator::Advance(const std::vector<int>& rows, std::span<GeneratedRow* co
     packing = PackMissing(step);
     x = at::cat(inputs);
     at::Tensor z = at::cat(outputs);
-    ZeroHeads(z, MaskTensor(masks), packing.row_of_token);
+    interventions_.Apply(layer, ToTensor(codes), {packing.row_of_token, packing.positions},
+                         first_values, z);
     model_.Finish(layer, z, x);
   }
   for (int row : rows) {
@@ -179,20 +186,21 @@ std::vector<std::string> Generator::Decide(const LayerHeads& heads, const Step& 
                                            std::span<GeneratedRow* const> results) {
   const auto count = static_cast<size_t>(model_.config().heads);
   if (Frozen()) {
-    std::vector<std::string> masks;
+    std::vector<std::string> codes;
     for (int row : step.rows) {
-      masks.push_back(states_[static_cast<size_t>(row)].masks[static_cast<size_t>(heads.layer)]);
+      codes.push_back(states_[static_cast<size_t>(row)].codes[static_cast<size_t>(heads.layer)]);
     }
-    return masks;
+    return codes;
   }
   const Decision decision = decider_.Decide(heads.layer, Measure(heads, step), heads.packing->rows,
                                             heads.packing->row_ids);
-  std::vector<std::string> masks(step.rows.size(), std::string(count, '\0'));
+  std::vector<std::string> codes(step.rows.size(), std::string(count, '\0'));
   if (decision.mask.defined()) {
-    const at::Tensor host = decision.mask.to(at::kCPU, at::kByte).contiguous();
+    const at::Tensor host =
+        interventions_.CodesOf(decision.mask, heads.packing->row_ids).to(at::kCPU).contiguous();
     const char* bytes = reinterpret_cast<const char*>(host.const_data_ptr<uint8_t>());
-    for (std::string& mask : masks) {
-      mask.assign(bytes, count);
+    for (std::string& of_row : codes) {
+      of_row.assign(bytes, count);
       bytes += count;
     }
   }
@@ -203,7 +211,7 @@ std::vector<std::string> Generator::Decide(const LayerHeads& heads, const Step& 
       results[static_cast<size_t>(step.rows[i])]->finite = false;
     }
   }
-  return masks;
+  return codes;
 }
 
 // Over each row's whole input: what this step gave, joined with what the cache has.
@@ -266,12 +274,19 @@ void Generator::Keep(const LayerHeads& heads, const at::Tensor& x, const Step& s
   }
 }
 
-at::Tensor Generator::MaskTensor(const std::vector<std::string>& masks) const {
+// Of the layer whose caches these are: [rows, kv_heads, head_dim].
+at::Tensor Generator::FirstValues(const Step& step) const {
+  std::vector<at::Tensor> values;
+  for (const LayerCache* cache : step.caches) values.push_back(cache->v.From(0).select(0, 0));
+  return at::stack(values);
+}
+
+at::Tensor Generator::ToTensor(const std::vector<std::string>& codes) const {
   std::string all;
-  for (const std::string& mask : masks) all += mask;
-  return at::from_blob(all.data(), {static_cast<int64_t>(masks.size()), model_.config().heads},
+  for (const std::string& of_row : codes) all += of_row;
+  return at::from_blob(all.data(), {static_cast<int64_t>(codes.size()), model_.config().heads},
                        at::kByte)
-      .to(at::kBool)
+      .clone()
       .to(model_.device());
 }
 
@@ -292,7 +307,7 @@ void Generator::Choose(const at::Tensor& hidden, const Step& step,
     const auto token = static_cast<int32_t>(best.const_data_ptr<int64_t>()[i]);
     state.tokens.push_back(token);
     result.tokens.push_back(token);
-    result.masks.push_back(PackBits(state.masks, static_cast<size_t>(model_.config().heads)));
+    result.masks.push_back(PackBits(state.codes, static_cast<size_t>(model_.config().heads)));
     const auto& stops = unit_.stop_tokens;
     state.ended = static_cast<int>(result.tokens.size()) == unit_.max_new_tokens ||
                   std::find(stops.begin(), stops.end(), token) != stops.end();

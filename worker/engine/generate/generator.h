@@ -16,6 +16,7 @@
 #include "worker/engine/engine.h"
 #include "worker/engine/generate/layer_cache.h"
 #include "worker/engine/intervene/decider.h"
+#include "worker/engine/intervene/interventions.h"
 #include "worker/engine/model/transformer.h"
 
 namespace headcount::engine {
@@ -50,7 +51,7 @@ class Generator {
     std::vector<int32_t> tokens;  // prompt, then what was generated
     size_t prompt = 0;
     LayerCache root;
-    std::vector<std::string> masks;  // of the layers, at the last step
+    std::vector<std::string> codes;  // of the layers, at the last step
     bool ended = false;
   };
 
@@ -64,11 +65,13 @@ class Generator {
   std::vector<int> NextGroup(std::span<const int> active) const;
   void Advance(const std::vector<int>& rows, std::span<GeneratedRow* const> results);
   Packing PackMissing(const Step& step) const;
+  // What becomes of the rows' heads: a code a head, see intervene/interventions.h.
   std::vector<std::string> Decide(const LayerHeads& heads, const Step& step,
                                   std::span<GeneratedRow* const> results);
   MeasurementTensors Measure(const LayerHeads& heads, const Step& step);
   void Keep(const LayerHeads& heads, const at::Tensor& x, const Step& step);
-  at::Tensor MaskTensor(const std::vector<std::string>& masks) const;
+  at::Tensor FirstValues(const Step& step) const;
+  at::Tensor ToTensor(const std::vector<std::string>& codes) const;
   void Choose(const at::Tensor& hidden, const Step& step, std::span<GeneratedRow* const> results);
 
   Transformer& model_;
@@ -77,6 +80,7 @@ class Generator {
   std::vector<State> states_;
   std::vector<Row> decider_rows_;
   Decider decider_;
+  Interventions interventions_;
   int64_t step_ = 0;
   int64_t computed_ = 0;
 };

@@ -1,8 +1,8 @@
-// What one layer computed for the tokens of a row so far, under one history of masks below it, and
-// the caches of the next layer for each mask that this layer has decided. The caches of a row are
-// so a tree: a step walks from the root along the masks that it decides, and finds either a cache
-// that lacks the newest tokens alone, or one that an earlier step left behind and that lacks a few
-// more, or none. Whatever is lacking is computed from the cache of the layer below.
+// What one layer computed for the tokens of a row so far, under one history of changed heads below
+// it, and the caches of the next layer for each decision that this layer has taken. The caches of a
+// row are so a tree: a step walks from the root along the decisions that it takes, and finds either
+// a cache that lacks the newest tokens alone, or one that an earlier step left behind and that
+// lacks a few more, or none. Whatever is lacking is computed from the cache of the layer below.
 //
 // Called by generator.cc. One thread. Throws libtorch's exceptions (see tensor/torch_guard.h).
 
@@ -42,7 +42,7 @@ struct LayerCache {
       z;  // [tokens, heads, head_dim]: the heads' outputs before any intervention; likewise
   at::Tensor
       sums;  // [measurements, heads] float32: sums over the tokens, or the value at position 0
-  std::map<std::string, std::unique_ptr<LayerCache>> next;  // by the mask, a byte a head
+  std::map<std::string, std::unique_ptr<LayerCache>> next;  // by the decision, a code a head
 
   int64_t bytes() const { return k.bytes() + v.bytes() + x.bytes() + z.bytes(); }
   // Of the whole tree from here on.

@@ -3,168 +3,184 @@
 #include "worker/engine/intervene/decider.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
+#include <utility>
 
-#include "ATen/ops/arange.h"
-#include "ATen/ops/empty_like.h"
 #include "ATen/ops/from_blob.h"
-#include "ATen/ops/sort.h"
+#include "ATen/ops/where.h"
+#include "ATen/ops/zeros.h"
+#include "common/base/digest.h"
 #include "worker/engine/intervene/philox.h"
 
 namespace headcount::engine {
 namespace {
 
-bool RuleActs(const Rule& rule, int layer) {
-  return rule.layers.empty() || rule.layers[static_cast<size_t>(layer)] != 0;
+// Layers in which both may act; empty: all.
+std::vector<uint8_t> Both(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  if (a.empty()) return b;
+  std::vector<uint8_t> out = a;
+  for (size_t layer = 0; layer < b.size(); ++layer) out[layer] &= b[layer];
+  return out;
 }
 
-bool IsScored(Rule::Select select) {
-  return select == Rule::Select::kThreshold || select == Rule::Select::kTopK;
+size_t PartCount(const Rule& rule) {
+  return rule.select == Rule::Select::kCombined ? rule.parts.size() : 1;
 }
 
-// A host array of 0 and 1 as bools on the device.
-at::Tensor ToBool(std::vector<uint8_t>& values, at::IntArrayRef shape, c10::Device device) {
-  return at::from_blob(values.data(), shape, at::kByte).to(at::kBool).to(device);
-}
-
-void OrInto(at::Tensor& all, const at::Tensor& more) {
-  all = all.defined() ? all.logical_or(more) : more;
+// The i-th part of a row's rule, or none.
+RulePart PartOf(const Rule& rule, size_t i, const Row& row) {
+  if (i >= PartCount(rule)) return {};
+  if (rule.select != Rule::Select::kCombined) return {&rule, rule.layers, row.sample};
+  return {&rule.parts[i], Both(rule.layers, rule.parts[i].layers), row.sample};
 }
 
 }  // namespace
 
 Decider::Decider(const catalog::ModelConfig& config, std::span<const Rule> rules,
                  std::span<const Row* const> rows, c10::Device device)
-    : layers_(config.layers),
-      heads_(config.heads),
-      rows_(rows.size()),
-      device_(device),
-      fixed_layers_(static_cast<size_t>(config.layers)) {
-  AddFixed(rules, rows);
-  AddGroups(rules, rows);
+    : layers_(config.layers), heads_(config.heads), kv_heads_(config.kv_heads), device_(device) {
+  size_t most = 1;
+  for (const Row* row : rows) {
+    most = std::max(most, PartCount(rules[static_cast<size_t>(row->rule)]));
+  }
+  std::vector<RulePart> parts;
+  for (size_t i = 0; i < most; ++i) {
+    parts.clear();
+    for (const Row* row : rows) {
+      parts.push_back(PartOf(rules[static_cast<size_t>(row->rule)], i, *row));
+    }
+    parts_.emplace_back(config, parts, device);
+  }
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (rules[r].select != Rule::Select::kCombined) continue;
+    parts.clear();
+    std::vector<uint8_t> has_it;
+    for (const Row* row : rows) {
+      has_it.push_back(static_cast<size_t>(row->rule) == r ? 1 : 0);
+      parts.push_back({nullptr, {}, row->sample});
+    }
+    AddCombination(rules[r], parts, std::move(has_it));
+  }
 }
 
-void Decider::AddFixed(std::span<const Rule> rules, std::span<const Row* const> rows) {
-  const auto count = static_cast<int64_t>(rows.size());
-  std::vector<uint8_t> fixed(static_cast<size_t>(layers_) * rows.size() *
-                             static_cast<size_t>(heads_));
-  bool any = false;
-  const auto set = [&](int layer, size_t row, int head) {
-    fixed[(static_cast<size_t>(layer) * rows.size() + row) * static_cast<size_t>(heads_) +
-          static_cast<size_t>(head)] = 1;
-    fixed_layers_[static_cast<size_t>(layer)] = 1;
-    any = true;
-  };
+void Decider::AddCombination(const Rule& rule, std::span<const RulePart> parts,
+                             std::vector<uint8_t> rows) {
+  if (std::find(rows.begin(), rows.end(), 1) == rows.end()) return;
+  Combination combination{rule.steps, std::move(rows), {}, {}};
+  combination.rows =
+      ToBools(combination.has_it, {static_cast<int64_t>(combination.has_it.size()), 1}, device_);
+  for (const CombineStep& step : rule.steps) {
+    if (step.op != CombineStep::Op::kRandomInLayer) continue;
+    combination.orders.push_back(RandomOrder(step, parts, combination.has_it));
+  }
+  combinations_.push_back(std::move(combination));
+}
+
+// Heads (or KV heads) in the order of their draws, of equals the lower first.
+at::Tensor Decider::RandomOrder(const CombineStep& step, std::span<const RulePart> parts,
+                                std::span<const uint8_t> rows) const {
+  const int units = step.unit == HeadUnit::kKvGroup ? kv_heads_ : heads_;
+  const auto width = static_cast<size_t>(units);
+  std::vector<int64_t> places(static_cast<size_t>(layers_) * rows.size() * width);
+  std::vector<double> draws(width);
+  std::vector<size_t> order(width);
   for (size_t row = 0; row < rows.size(); ++row) {
-    const Rule& rule = rules[static_cast<size_t>(rows[row]->rule)];
-    if (rule.select == Rule::Select::kFixedHeads) {
-      for (const Head& head : rule.heads) {
-        if (RuleActs(rule, head.layer)) set(head.layer, row, head.head);
+    if (rows[row] == 0) continue;
+    const uint64_t key = RandomKey(step.seed, parts[row].sample);
+    for (int layer = 0; layer < layers_; ++layer) {
+      for (int unit = 0; unit < units; ++unit) {
+        draws[static_cast<size_t>(unit)] = RandomDraw(key, layer, unit);
       }
-    } else if (rule.select == Rule::Select::kRandom) {
-      for (int layer = 0; layer < layers_; ++layer) {
-        if (!RuleActs(rule, layer)) continue;
-        for (int head = 0; head < heads_; ++head) {
-          if (RandomDraw(rows[row]->random_key, layer, head) < rule.probability) {
-            set(layer, row, head);
-          }
-        }
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](size_t a, size_t b) { return draws[a] < draws[b]; });
+      int64_t* of_layer = places.data() + (static_cast<size_t>(layer) * rows.size() + row) * width;
+      for (size_t place = 0; place < width; ++place) {
+        of_layer[order[place]] = static_cast<int64_t>(place);
       }
     }
   }
-  if (any) fixed_ = ToBool(fixed, {layers_, count, heads_}, device_);
-}
-
-void Decider::AddGroups(std::span<const Rule> rules, std::span<const Row* const> rows) {
-  struct Members {
-    const catalog::Score* score;
-    Rule::Select select;
-    std::vector<size_t> rows;
-  };
-  std::vector<Members> all;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    const Rule& rule = rules[static_cast<size_t>(rows[row]->rule)];
-    if (!IsScored(rule.select)) continue;
-    auto same = std::find_if(all.begin(), all.end(), [&](const Members& members) {
-      return members.score == rule.score && members.select == rule.select;
-    });
-    if (same == all.end()) same = all.insert(all.end(), {rule.score, rule.select, {}});
-    same->rows.push_back(row);
-  }
-  const auto count = static_cast<int64_t>(rows.size());
-  for (const Members& members : all) {
-    Group group{members.score, members.select};
-    group.acts_host.resize(static_cast<size_t>(layers_) * rows.size());
-    std::vector<float> thresholds(rows.size());
-    std::vector<int64_t> counts(rows.size());
-    for (size_t row : members.rows) {
-      const Rule& rule = rules[static_cast<size_t>(rows[row]->rule)];
-      thresholds[row] = rule.threshold;
-      counts[row] = rule.top_k;
-      for (int layer = 0; layer < layers_; ++layer) {
-        if (!RuleActs(rule, layer)) continue;
-        group.acts_host[static_cast<size_t>(layer) * rows.size() + row] = 1;
-      }
-    }
-    group.acts = ToBool(group.acts_host, {layers_, count, 1}, device_);
-    group.limit = members.select == Rule::Select::kThreshold
-                      ? at::from_blob(thresholds.data(), {count, 1}, at::kFloat).clone()
-                      : at::from_blob(counts.data(), {count, 1}, at::kLong).clone();
-    group.limit = group.limit.to(device_);
-    groups_.push_back(std::move(group));
-  }
-}
-
-bool Decider::Acts(const Group& group, int layer, std::span<const int> rows) const {
-  const uint8_t* acts = group.acts_host.data() + static_cast<size_t>(layer) * rows_;
-  return std::any_of(rows.begin(), rows.end(), [acts](int row) { return acts[row] != 0; });
+  return at::from_blob(places.data(), {layers_, static_cast<int64_t>(rows.size()), units},
+                       at::kLong)
+      .clone()
+      .to(device_);
 }
 
 unsigned Decider::Measurements(int layer, std::span<const int> rows) const {
   unsigned measurements = 0;
-  for (const Group& group : groups_) {
-    if (Acts(group, layer, rows)) measurements |= group.score->expression.measurements();
-  }
+  for (const PartDecider& part : parts_) measurements |= part.Measurements(layer, rows);
   return measurements;
 }
 
 Decision Decider::Decide(int layer, const MeasurementTensors& measurements,
                          std::span<const int> rows, const at::Tensor& row_ids) const {
+  if (combinations_.empty()) return parts_[0].Decide(layer, measurements, rows, row_ids);
   Decision decision;
-  if (fixed_layers_[static_cast<size_t>(layer)] != 0) {
-    decision.mask = fixed_.select(0, layer).index_select(0, row_ids);
+  std::vector<at::Tensor> masks;
+  bool any = false;
+  for (const PartDecider& part : parts_) {
+    Decision of_part = part.Decide(layer, measurements, rows, row_ids);
+    any |= of_part.mask.defined();
+    masks.push_back(std::move(of_part.mask));
+    if (!of_part.not_finite.defined()) continue;
+    decision.not_finite = decision.not_finite.defined()
+                              ? decision.not_finite.logical_or(of_part.not_finite)
+                              : of_part.not_finite;
   }
-  for (const Group& group : groups_) {
-    if (!Acts(group, layer, rows)) continue;
-    const at::Tensor scores = EvaluateScore(group.score->expression, measurements);
-    const at::Tensor acts = group.acts.select(0, layer).index_select(0, row_ids);
-    const at::Tensor limit = group.limit.index_select(0, row_ids);
-    at::Tensor inactive;  // comparisons are strict, and false for NaN
-    if (group.select == Rule::Select::kTopK) {
-      inactive = MostInactive(scores, limit, group.score->inactive);
-    } else if (group.score->inactive == catalog::Inactive::kBelow) {
-      inactive = scores.lt(limit);
-    } else {
-      inactive = scores.gt(limit);
-    }
-    OrInto(decision.mask, inactive.logical_and(acts));
-    OrInto(decision.not_finite, scores.isfinite().logical_not().logical_and(acts));
+  if (!any) return decision;
+  for (at::Tensor& mask : masks) {
+    if (mask.defined()) continue;
+    mask = at::zeros({static_cast<int64_t>(rows.size()), heads_},
+                     at::TensorOptions(at::kBool).device(device_));
+  }
+  decision.mask = masks[0];
+  for (const Combination& combination : combinations_) {
+    const bool here = std::any_of(rows.begin(), rows.end(), [&](int row) {
+      return combination.has_it[static_cast<size_t>(row)] != 0;
+    });
+    if (!here) continue;
+    decision.mask = at::where(combination.rows.index_select(0, row_ids),
+                              Combine(combination, layer, masks, row_ids), decision.mask);
   }
   return decision;
 }
 
-at::Tensor MostInactive(const at::Tensor& scores, const at::Tensor& count,
-                        catalog::Inactive inactive) {
-  const bool below = inactive == catalog::Inactive::kBelow;
-  const double infinity = std::numeric_limits<double>::infinity();
-  const at::Tensor nan = scores.isnan();
-  const at::Tensor ordered = scores.masked_fill(nan, below ? infinity : -infinity);
-  const at::Tensor order =
-      std::get<1>(at::sort(ordered, /*stable=*/true, /*dim=*/-1, /*descending=*/!below));
-  const at::Tensor places =
-      at::arange(scores.size(-1), order.options()).unsqueeze(0).expand_as(order).contiguous();
-  const at::Tensor rank = at::empty_like(order).scatter_(-1, order, places);
-  return rank.lt(count).logical_and_(nan.logical_not());
+at::Tensor Decider::Combine(const Combination& combination, int layer,
+                            std::span<const at::Tensor> part_masks,
+                            const at::Tensor& row_ids) const {
+  std::vector<at::Tensor> stack;
+  size_t random = 0;
+  for (const CombineStep& step : combination.steps) {
+    if (step.op == CombineStep::Op::kPart) {
+      stack.push_back(part_masks[static_cast<size_t>(step.part)]);
+      continue;
+    }
+    const at::Tensor top = stack.back();
+    stack.pop_back();
+    switch (step.op) {
+      case CombineStep::Op::kPart:
+        break;
+      case CombineStep::Op::kAnd:
+        stack.back() = stack.back().logical_and(top);
+        break;
+      case CombineStep::Op::kOr:
+        stack.back() = stack.back().logical_or(top);
+        break;
+      case CombineStep::Op::kAndNot:
+        stack.back() = stack.back().logical_and(top.logical_not());
+        break;
+      case CombineStep::Op::kRandomInLayer: {
+        const at::Tensor order =
+            combination.orders[random++].select(0, layer).index_select(0, row_ids);
+        const int64_t units = order.size(-1), each = heads_ / units;
+        const at::Tensor lost = each == 1 ? top : top.unflatten(-1, {units, each}).any(-1);
+        const at::Tensor drawn = order.lt(lost.sum(-1, /*keepdim=*/true));
+        stack.push_back(each == 1 ? drawn : drawn.repeat_interleave(each, -1));
+        break;
+      }
+    }
+  }
+  return stack.back();
 }
 
 }  // namespace headcount::engine

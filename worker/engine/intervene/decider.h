@@ -1,12 +1,12 @@
 // Decides, layer by layer inside the forward pass, which heads each row of a batch loses: every row
-// by its own rule.
+// by its own rule. A simple rule is one part (part_decider.h); a combined one has several, decided
+// side by side and put together by its steps.
 //
 // Made once a batch, used by one thread. Decisions stay on the device, so nothing waits for the
 // accelerator. Throws libtorch's exceptions (see torch_guard.h). Rules are valid (validate.h).
 
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,15 +14,9 @@
 #include "c10/core/Device.h"
 #include "common/catalog/model_config.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/intervene/score_program.h"
+#include "worker/engine/intervene/part_decider.h"
 
 namespace headcount::engine {
-
-struct Decision {
-  at::Tensor mask;        // [rows, heads] bool: zeroed; undefined when no row can lose a head here
-  at::Tensor not_finite;  // [rows, heads] bool: the score that decided was NaN or infinite;
-                          // undefined: none was used
-};
 
 class Decider {
  public:
@@ -39,32 +33,27 @@ class Decider {
                   const at::Tensor& row_ids) const;
 
  private:
-  // The rows of a batch that are decided by the same score in the same way.
-  struct Group {
-    const catalog::Score* score = nullptr;
-    Rule::Select select = Rule::Select::kNone;
-    std::vector<uint8_t> acts_host;  // [layers, rows]: the row's rule acts in this layer
-    at::Tensor acts;                 // the same: [layers, rows, 1] bool
-    at::Tensor limit;                // [rows, 1]: float32 thresholds, or int64 numbers of heads
+  // A combined rule, and the rows that have it.
+  struct Combination {
+    std::vector<CombineStep> steps;
+    std::vector<uint8_t> has_it;     // [rows] of the batch
+    at::Tensor rows;                 // the same: [rows, 1] bool
+    std::vector<at::Tensor> orders;  // of each kRandomInLayer step: [layers, rows, heads] int64,
+                                     // the place of a head in the row's random order
   };
 
-  // What is known before the pass: fixed heads and random draws.
-  void AddFixed(std::span<const Rule> rules, std::span<const Row* const> rows);
-  void AddGroups(std::span<const Rule> rules, std::span<const Row* const> rows);
-  bool Acts(const Group& group, int layer, std::span<const int> rows) const;
+  void AddCombination(const Rule& rule, std::span<const RulePart> parts, std::vector<uint8_t> rows);
+  at::Tensor RandomOrder(const CombineStep& step, std::span<const RulePart> parts,
+                         std::span<const uint8_t> rows) const;
+  at::Tensor Combine(const Combination& combination, int layer,
+                     std::span<const at::Tensor> part_masks, const at::Tensor& row_ids) const;
 
   int layers_;
   int heads_;
-  size_t rows_;
+  int kv_heads_;
   c10::Device device_;
-  std::vector<uint8_t> fixed_layers_;  // 1 where some row has a fixed head
-  at::Tensor fixed_;                   // [layers, rows, heads] bool; undefined: none
-  std::vector<Group> groups_;
+  std::vector<PartDecider> parts_;  // the i-th part of each row's rule; a simple rule has one
+  std::vector<Combination> combinations_;
 };
-
-// The `count` [rows, 1] most inactive heads of each row of `scores` [rows, heads]; ties go to the
-// lower head and NaN is never chosen. Bool [rows, heads].
-at::Tensor MostInactive(const at::Tensor& scores, const at::Tensor& count,
-                        catalog::Inactive inactive);
 
 }  // namespace headcount::engine

@@ -27,11 +27,16 @@ class Recorder final : public LayerWatcher {
   }
   at::Tensor OnHeads(const LayerHeads& heads) override {
     before.push_back(heads.attended.z.clone());
-    const at::Tensor mask = inner_.OnHeads(heads);
+    const at::Tensor codes = inner_.OnHeads(heads);
     after.push_back(heads.attended.z.clone());
-    if (mask.defined()) ZeroHeads(after.back(), mask, heads.packing->row_of_token);
-    return mask;
+    if (codes.defined()) {
+      interventions().Apply(heads.layer, codes,
+                            {heads.packing->row_of_token, heads.packing->positions}, {},
+                            after.back());
+    }
+    return codes;
   }
+  const Interventions& interventions() const override { return inner_.interventions(); }
   std::vector<at::Tensor> before, after;
 
  private:
