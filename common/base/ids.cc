@@ -57,4 +57,17 @@ absl::Status CheckResourceId(std::string_view field, std::string_view value) {
                       "INVALID_NAME");
 }
 
+absl::Status CheckModelName(std::string_view field, std::string_view value) {
+  const size_t seam = value.find('/');
+  if (seam == std::string_view::npos) return CheckResourceId(field, value);
+  if (CheckResourceId(field, value.substr(0, seam)).ok() &&
+      CheckResourceId(field, value.substr(seam + 1)).ok()) {
+    return absl::OkStatus();
+  }
+  return InvalidField(field, value,
+                      "must be NAME or ORGANISATION/NAME, each of 1 to 100 letters, digits, '.', "
+                      "'_' or '-', starting with a letter or digit, without \"..\"",
+                      "INVALID_NAME");
+}
+
 }  // namespace headcount

@@ -3,15 +3,15 @@
 
 #include "common/catalog/model_config.h"
 
-#include <cmath>
-#include <limits>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/files.h"
 #include "common/base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "common/catalog/config_attention.h"
+#include "common/catalog/settings.h"
 
 namespace headcount::catalog {
 namespace {
@@ -26,82 +26,17 @@ constexpr int64_t kMaxSize = 1 << 20;
 constexpr int64_t kMaxVocabulary = 1 << 24;
 constexpr int64_t kMaxPositions = 1 << 24;
 
-// One JSON object of a config.json; its methods read settings and say which one is wrong.
-class Settings {
- public:
-  Settings(const Json& json, std::string_view where) : json_(json), where_(where) {}
-
-  // The value, or null where it is absent or null.
-  const Json& Get(const char* key) const {
-    static const Json kNull;
-    const auto found = json_.find(key);
-    return found == json_.end() ? kNull : *found;
-  }
-  bool Has(const char* key) const { return !Get(key).is_null(); }
-
-  absl::Status Refuse(const char* key, const std::string& message) const {
-    const Json& value = Get(key);
-    const std::string shown =
-        value.is_null() ? "missing" : value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          where_, ": ", key, ": ", message, " (got ", shown.substr(0, 200), ")")),
-                      "UNSUPPORTED_MODEL");
-  }
-
-  absl::StatusOr<int64_t> Integer(const char* key, int64_t low, int64_t high,
-                                  std::optional<int64_t> missing = std::nullopt) const {
-    const Json& value = Get(key);
-    if (value.is_null() && missing.has_value()) return *missing;
-    const bool fits = value.is_number_integer() && !TooLarge(value);
-    if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high) {
-      return Refuse(key, absl::StrCat("must be an integer from ", low, " to ", high));
-    }
-    return value.get<int64_t>();
-  }
-
-  // A finite number greater than 0.
-  absl::StatusOr<double> Positive(const char* key,
-                                  std::optional<double> missing = std::nullopt) const {
-    const Json& value = Get(key);
-    if (value.is_null() && missing.has_value()) return *missing;
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() <= 0) {
-      return Refuse(key, "must be a number greater than 0");
-    }
-    return value.get<double>();
-  }
-
-  absl::StatusOr<bool> Flag(const char* key, bool missing) const {
-    const Json& value = Get(key);
-    if (value.is_null()) return missing;
-    if (!value.is_boolean()) return Refuse(key, "must be true or false");
-    return value.get<bool>();
-  }
-
-  absl::StatusOr<std::string> Text(const char* key, const char* missing) const {
-    const Json& value = Get(key);
-    if (value.is_null()) return std::string(missing);
-    if (!value.is_string()) return Refuse(key, "must be a string");
-    return value.get<std::string>();
-  }
-
-  // A token id; of a list of them the first.
-  absl::StatusOr<std::optional<int64_t>> TokenId(const char* key) const {
-    const Json& value = Get(key);
-    const Json& id = value.is_array() && !value.empty() ? value.front() : value;
-    if (id.is_null() || (value.is_array() && value.empty())) return std::nullopt;
-    if (!id.is_number_integer() || TooLarge(id)) return Refuse(key, "must be a token id");
-    return id.get<int64_t>();
-  }
-
- private:
-  static bool TooLarge(const Json& value) {
-    return value.is_number_unsigned() &&
-           value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  }
-
-  const Json& json_;
-  std::string where_;
-};
+// config.json's names of activations; several names of one function where they differ in how it is
+// computed alone.
+constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {{
+    {"silu", Activation::kSilu},
+    {"swish", Activation::kSilu},
+    {"gelu", Activation::kGelu},
+    {"gelu_new", Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", Activation::kGeluTanh},
+    {"gelu_fast", Activation::kGeluTanh},
+    {"relu", Activation::kRelu},
+}};
 
 absl::StatusOr<const Family*> FindFamily(const Settings& settings) {
   HC_ASSIGN_OR_RETURN(const std::string type, settings.Text("model_type", ""));
@@ -113,126 +48,97 @@ absl::StatusOr<const Family*> FindFamily(const Settings& settings) {
   return settings.Refuse("model_type", "is not supported; supported: " + known);
 }
 
-absl::Status ReadSizes(const Settings& settings, ModelConfig& config) {
-  HC_ASSIGN_OR_RETURN(const int64_t layers, settings.Integer("num_hidden_layers", 1, kMaxLayers));
-  HC_ASSIGN_OR_RETURN(const int64_t heads, settings.Integer("num_attention_heads", 1, kMaxHeads));
-  HC_ASSIGN_OR_RETURN(const int64_t kv_heads,
-                      settings.Integer("num_key_value_heads", 1, kMaxHeads, heads));
-  HC_ASSIGN_OR_RETURN(const int64_t hidden, settings.Integer("hidden_size", 1, kMaxSize));
-  HC_ASSIGN_OR_RETURN(const int64_t inner, settings.Integer("intermediate_size", 1, kMaxSize));
-  HC_ASSIGN_OR_RETURN(config.vocab_size, settings.Integer("vocab_size", 1, kMaxVocabulary));
-  HC_ASSIGN_OR_RETURN(config.max_position_embeddings,
-                      settings.Integer("max_position_embeddings", 1, kMaxPositions));
-  if (heads % kv_heads != 0) {
-    return settings.Refuse("num_key_value_heads",
-                           absl::StrCat("must divide num_attention_heads, which is ", heads));
-  }
-  if (!settings.Has("head_dim") && hidden % heads != 0) {
-    return settings.Refuse("hidden_size", absl::StrCat("must be a multiple of num_attention_heads, "
-                                                       "which is ",
-                                                       heads, ", because head_dim is not given"));
+absl::StatusOr<int> Size(const Settings& settings, std::string_view key, int64_t most,
+                         std::optional<int64_t> missing = std::nullopt) {
+  HC_ASSIGN_OR_RETURN(const int64_t size, settings.Integer(key, 1, most, missing));
+  return static_cast<int>(size);
+}
+
+absl::Status ReadHeadDim(const Settings& settings, ModelConfig& config) {
+  const SettingNames& names = config.family->settings;
+  int64_t missing = config.family->head_dim_default;
+  if (!settings.Has("head_dim") && missing == 0) {
+    if (config.hidden_size % config.heads != 0) {
+      return settings.Refuse(
+          names.hidden_size,
+          absl::StrCat("must be a multiple of ", std::string(names.heads), ", which is ",
+                       config.heads, ", because head_dim is not given"));
+    }
+    missing = config.hidden_size / config.heads;
   }
   HC_ASSIGN_OR_RETURN(const int64_t head_dim,
-                      settings.Integer("head_dim", 2, kMaxHeadDim, hidden / heads));
-  if (head_dim % 2 != 0 || head_dim < 2 || head_dim > kMaxHeadDim) {
-    return settings.Refuse(settings.Has("head_dim") ? "head_dim" : "hidden_size",
+                      settings.Integer("head_dim", 2, kMaxHeadDim, missing));
+  const bool even = head_dim % 2 == 0 || config.family->learned_positions;
+  if (!even || head_dim < 2 || head_dim > kMaxHeadDim) {
+    return settings.Refuse(settings.Has("head_dim") ? "head_dim" : names.hidden_size,
                            absl::StrCat("gives heads of ", head_dim,
                                         " dimensions; rotary embedding needs an even number from "
                                         "2 to ",
                                         kMaxHeadDim));
   }
-  config.layers = static_cast<int>(layers);
-  config.heads = static_cast<int>(heads);
-  config.kv_heads = static_cast<int>(kv_heads);
   config.head_dim = static_cast<int>(head_dim);
-  config.hidden_size = static_cast<int>(hidden);
-  config.intermediate_size = static_cast<int>(inner);
   return absl::OkStatus();
 }
 
-absl::Status ReadRopeScaling(const Settings& rope, ModelConfig& config) {
-  const char* key = rope.Has("rope_type") ? "rope_type" : "type";
-  HC_ASSIGN_OR_RETURN(const std::string type, rope.Text(key, "default"));
-  if (type == "default") return absl::OkStatus();
-  if (type == "linear") {
-    config.rope_scaling = RopeScaling::kLinear;
-    HC_ASSIGN_OR_RETURN(config.rope_factor, rope.Positive("factor"));
-    return absl::OkStatus();
+absl::Status ReadSizes(const Settings& settings, ModelConfig& config) {
+  const SettingNames& names = config.family->settings;
+  HC_ASSIGN_OR_RETURN(config.layers, Size(settings, names.layers, kMaxLayers));
+  HC_ASSIGN_OR_RETURN(config.heads, Size(settings, names.heads, kMaxHeads));
+  config.kv_heads = config.heads;
+  if (!names.kv_heads.empty()) {
+    HC_ASSIGN_OR_RETURN(config.kv_heads, Size(settings, names.kv_heads, kMaxHeads, config.heads));
   }
-  if (type != "llama3") {
-    return rope.Refuse(key, "is not supported; supported: default, linear, llama3");
+  if (config.heads % config.kv_heads != 0) {
+    return settings.Refuse(names.kv_heads, absl::StrCat("must divide ", std::string(names.heads),
+                                                        ", which is ", config.heads));
   }
-  config.rope_scaling = RopeScaling::kLlama3;
-  Llama3Rope& llama3 = config.llama3;
-  HC_ASSIGN_OR_RETURN(llama3.factor, rope.Positive("factor"));
-  HC_ASSIGN_OR_RETURN(llama3.low_freq_factor, rope.Positive("low_freq_factor"));
-  HC_ASSIGN_OR_RETURN(llama3.high_freq_factor, rope.Positive("high_freq_factor"));
-  HC_ASSIGN_OR_RETURN(llama3.original_max_position_embeddings,
-                      rope.Integer("original_max_position_embeddings", 1, kMaxPositions));
-  if (llama3.high_freq_factor <= llama3.low_freq_factor) {
-    return rope.Refuse("high_freq_factor", "must be greater than low_freq_factor");
-  }
-  return absl::OkStatus();
+  HC_ASSIGN_OR_RETURN(config.hidden_size, Size(settings, names.hidden_size, kMaxSize));
+  std::optional<int64_t> inner;
+  if (!config.family->gated_mlp()) inner = int64_t{4} * config.hidden_size;
+  HC_ASSIGN_OR_RETURN(config.intermediate_size, Size(settings, names.inner_size, kMaxSize, inner));
+  HC_ASSIGN_OR_RETURN(config.vocab_size, settings.Integer("vocab_size", 1, kMaxVocabulary));
+  HC_ASSIGN_OR_RETURN(config.max_position_embeddings,
+                      settings.Integer(names.positions, 1, kMaxPositions));
+  return ReadHeadDim(settings, config);
 }
 
-// `rope_theta` and `rope_scaling`, or the one object `rope_parameters` of newer files.
-absl::Status ReadRope(const Settings& settings, std::string_view where, ModelConfig& config) {
-  constexpr double kDefaultTheta = 10000;  // transformers' for all three families
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    const Json& object = settings.Get(key);
-    if (object.is_null()) continue;
-    if (!object.is_object()) return settings.Refuse(key, "must be an object");
-    const Settings rope(object, absl::StrCat(std::string(where), ": ", key));
-    HC_RETURN_IF_ERROR(ReadRopeScaling(rope, config));
-    if (rope.Has("partial_rotary_factor") && rope.Get("partial_rotary_factor") != 1) {
-      return rope.Refuse("partial_rotary_factor", "only 1 is supported");
-    }
-    if (rope.Has("rope_theta")) {
-      HC_ASSIGN_OR_RETURN(config.rope_theta, rope.Positive("rope_theta"));
+absl::Status ReadActivation(const Settings& settings, ModelConfig& config) {
+  const std::string_view key = config.family->settings.activation;
+  HC_ASSIGN_OR_RETURN(const std::string name, settings.Text(key, ""));
+  config.activation = config.family->activation;
+  if (name.empty()) return absl::OkStatus();
+  std::string known;
+  for (const auto& [known_name, activation] : kActivations) {
+    if (name == known_name) {
+      config.activation = activation;
       return absl::OkStatus();
     }
-    break;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(known_name));
   }
-  HC_ASSIGN_OR_RETURN(config.rope_theta, settings.Positive("rope_theta", kDefaultTheta));
-  return absl::OkStatus();
+  return settings.Refuse(key, "is not supported; supported: " + known);
 }
 
 // Settings that change the maths and that no family here implements.
 absl::Status RefuseUnsupported(const Settings& settings) {
-  HC_ASSIGN_OR_RETURN(const std::string activation, settings.Text("hidden_act", "silu"));
-  if (activation != "silu" && activation != "swish") {
-    return settings.Refuse("hidden_act", "only silu is supported");
-  }
-  HC_ASSIGN_OR_RETURN(const bool sliding, settings.Flag("use_sliding_window", false));
-  if (sliding) {
-    return settings.Refuse("use_sliding_window", "sliding windows are not supported; only false");
-  }
-  if (const Json& types = settings.Get("layer_types"); types.is_array()) {
-    for (const Json& type : types) {
-      if (type != "full_attention") {
-        return settings.Refuse("layer_types", "only full_attention is supported");
-      }
-    }
-  }
-  for (const char* key : {"quantization_config", "attn_logit_softcapping",
-                          "final_logit_softcapping", "num_local_experts", "num_experts"}) {
+  for (const char* key : {"quantization_config", "num_local_experts", "num_experts"}) {
     if (settings.Has(key)) return settings.Refuse(key, "is not supported; leave it out");
   }
-  if (settings.Has("partial_rotary_factor") && settings.Get("partial_rotary_factor") != 1) {
-    return settings.Refuse("partial_rotary_factor", "only 1 is supported");
+  for (const char* key : {"use_bidirectional_attention", "add_cross_attention"}) {
+    HC_ASSIGN_OR_RETURN(const bool asked, settings.Flag(key, false));
+    if (asked) return settings.Refuse(key, "only false is supported");
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadBiases(const Settings& settings, ModelConfig& config) {
-  config.attention_bias = config.family->qkv_bias;
-  if (!config.family->qkv_bias) {
-    HC_ASSIGN_OR_RETURN(config.attention_bias, settings.Flag("attention_bias", false));
-    config.output_bias = config.attention_bias;
-  }
-  if (config.model_type == "llama") {
-    HC_ASSIGN_OR_RETURN(config.mlp_bias, settings.Flag("mlp_bias", false));
-  }
+  const Family& family = *config.family;
+  const auto read = [&](Biases biases, const char* key) -> absl::StatusOr<bool> {
+    if (biases != Biases::kSetting) return biases == Biases::kAlways;
+    return settings.Flag(key, family.bias_default);
+  };
+  HC_ASSIGN_OR_RETURN(config.attention_bias, read(family.qkv_bias, "attention_bias"));
+  HC_ASSIGN_OR_RETURN(config.output_bias, read(family.output_bias, "attention_bias"));
+  HC_ASSIGN_OR_RETURN(config.mlp_bias, read(family.mlp_bias, "mlp_bias"));
   return absl::OkStatus();
 }
 
@@ -248,13 +154,19 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_
   const Settings settings(root, where);
   ModelConfig config;
   HC_ASSIGN_OR_RETURN(config.family, FindFamily(settings));
-  config.model_type = std::string(config.family->model_type);
+  const Family& family = *config.family;
+  config.model_type = std::string(family.model_type);
   HC_RETURN_IF_ERROR(RefuseUnsupported(settings));
   HC_RETURN_IF_ERROR(ReadSizes(settings, config));
-  HC_RETURN_IF_ERROR(ReadRope(settings, where, config));
+  HC_RETURN_IF_ERROR(ReadAttention(settings, config));
+  HC_RETURN_IF_ERROR(ReadActivation(settings, config));
   HC_RETURN_IF_ERROR(ReadBiases(settings, config));
-  HC_ASSIGN_OR_RETURN(config.rms_norm_eps, settings.Positive("rms_norm_eps"));
-  HC_ASSIGN_OR_RETURN(config.tie_word_embeddings, settings.Flag("tie_word_embeddings", false));
+  if (family.parallel_blocks) {
+    HC_ASSIGN_OR_RETURN(config.parallel_blocks, settings.Flag("use_parallel_residual", true));
+  }
+  HC_ASSIGN_OR_RETURN(config.norm_eps, settings.Positive(family.settings.norm_eps));
+  HC_ASSIGN_OR_RETURN(config.tie_word_embeddings,
+                      settings.Flag("tie_word_embeddings", family.tied_default));
   HC_ASSIGN_OR_RETURN(config.torch_dtype,
                       settings.Text(settings.Has("torch_dtype") ? "torch_dtype" : "dtype", ""));
   HC_ASSIGN_OR_RETURN(config.bos_token_id, settings.TokenId("bos_token_id"));

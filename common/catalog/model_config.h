@@ -11,43 +11,38 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/catalog/family.h"
 
 namespace headcount::catalog {
 
-enum class NormPlacement {
-  kBefore,
-  kAfter
-};  // of attention and MLP: pre-norm (llama) or on their output (olmo2)
-enum class QkNorm {
-  kNone,
-  kProjection,
-  kHead
-};  // RMS norm of q and k over the whole projection, or per head
+// transformers' `dynamic` is kNone here: it changes nothing up to max_position_embeddings, and
+// longer inputs are refused.
 enum class RopeScaling { kNone, kLinear, kLlama3 };
-
-// What all models of a family share: data, read by the engine. A new family is an entry here and
-// code only where it needs new maths.
-struct Family {
-  std::string_view model_type;  // config.json's
-  std::string_view description;
-  NormPlacement norm_placement;
-  bool qkv_bias;  // q, k and v always carry a bias (qwen2); llama's attention_bias is a setting of
-                  // its own
-  QkNorm qk_norm;
-};
-
-std::span<const Family> Families();
 
 struct Llama3Rope {
   double factor = 1;
   double low_freq_factor = 1;
   double high_freq_factor = 1;
   int64_t original_max_position_embeddings = 0;
+};
+
+struct RopeSettings {
+  double theta = 0;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;  // kLinear
+  Llama3Rope llama3;  // kLlama3
+};
+
+// What may differ from layer to layer.
+struct LayerAttention {
+  int64_t window = 0;  // a token sees this many keys, its own included; 0: all
+  bool local_rope = false;
+  double scale = 1;  // of q.k
 };
 
 struct ModelConfig {
@@ -61,11 +56,16 @@ struct ModelConfig {
   int intermediate_size = 0;
   int64_t vocab_size = 0;
   int64_t max_position_embeddings = 0;
-  double rms_norm_eps = 0;
-  double rope_theta = 0;
-  RopeScaling rope_scaling = RopeScaling::kNone;
-  double rope_factor = 1;       // kLinear
-  Llama3Rope llama3;            // kLlama3
+  double norm_eps = 0;
+  Activation activation = Activation::kSilu;
+  RopeSettings rope;
+  RopeSettings local_rope;
+  int rotary_dim = 0;                     // of a head, the first ones
+  std::vector<LayerAttention> attention;  // one a layer
+  double attention_soft_cap = 0;          // c tanh(s q.k / c); 0: none
+  double logit_soft_cap = 0;              // likewise, of the model's logits
+  double embedding_scale = 1;
+  bool parallel_blocks = false;
   bool attention_bias = false;  // on q, k and v
   bool output_bias = false;     // on W_O
   bool mlp_bias = false;

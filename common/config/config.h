@@ -31,7 +31,7 @@ struct Config {
   bool reflection = true;  // on loopback listeners; elsewhere only with reflection_everywhere
   bool reflection_everywhere = false;
 
-  std::vector<std::string> model_roots;  // folders that hold one folder a model
+  std::vector<std::string> model_roots;  // folders that hold one folder a model; HF caches too
   std::vector<std::string>
       task_dirs;  // folders of task YAML files; the shipped one is always read first
   std::map<std::string, std::string> data;  // data-set name in a task file -> folder
@@ -74,9 +74,18 @@ absl::StatusOr<std::string> ExpandFolder(const std::string& key, const std::stri
 // workers it starts, its flags included.
 std::string ConfigToYaml(const Config& config);
 
-// The folder of `model`: the first of `config.model_roots` that holds one of that name.
-// INVALID_ARGUMENT unless the name passes CheckResourceId; NOT_FOUND (MODEL_NOT_FOUND);
+// The folder of `model`: the first of `config.model_roots` that holds one of that name, as a folder
+// or as a Hugging Face cache keeps it ("ORG/NAME" in models--ORG--NAME/snapshots/COMMIT, the commit
+// that refs/main names). INVALID_ARGUMENT unless the name passes CheckModelName; NOT_FOUND (MODEL_NOT_FOUND);
 // FAILED_PRECONDITION (MODEL_OUTSIDE_ROOT) for a link that leads out of all model roots.
 absl::StatusOr<std::string> FindModelDirectory(const Config& config, const std::string& model);
+
+// The names under which FindModelDirectory finds what a root holds, and their folders; links are
+// not followed. Folders need not hold a model.
+struct ModelFolder {
+  std::string name;
+  std::string folder;
+};
+std::vector<ModelFolder> ListModelFolders(const std::string& root);
 
 }  // namespace headcount

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "server/catalog/file_stamp.h"
 
@@ -29,10 +28,8 @@ std::shared_ptr<const ScannedModel> ModelCatalog::Read(const std::string& name,
 std::vector<v1::Model> ModelCatalog::List() {
   std::set<std::string> names;
   for (const std::string& root : config_.model_roots) {
-    for (const std::string& name : ListFiles(root)) {
-      if (CheckResourceId("model", name).ok() && LooksLikeModel(ListFiles(root + "/" + name))) {
-        names.insert(name);
-      }
+    for (const ModelFolder& model : ListModelFolders(root)) {
+      if (LooksLikeModel(ListFiles(model.folder))) names.insert(model.name);
     }
   }
   std::vector<v1::Model> out;

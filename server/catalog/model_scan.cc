@@ -13,8 +13,8 @@
 #include "common/base/errors.h"
 #include "common/base/files.h"
 #include "common/base/status_macros.h"
+#include "common/catalog/checkpoint_tensors.h"
 #include "common/catalog/safetensors.h"
-#include "server/catalog/checkpoint_check.h"
 #include "server/catalog/file_stamp.h"
 
 namespace headcount::server {
@@ -148,7 +148,7 @@ absl::Status Scan(const std::string& folder, const std::vector<std::string>& roo
   model.set_context_length(config.max_position_embeddings);
   HC_ASSIGN_OR_RETURN(const catalog::Checkpoint checkpoint, catalog::ListCheckpoint(folder));
   FillFromCheckpoint(checkpoint, &model);
-  HC_RETURN_IF_ERROR(CheckCheckpoint(config, checkpoint));
+  HC_RETURN_IF_ERROR(CheckTensors(config, checkpoint, TensorSources(config, checkpoint)));
   HC_ASSIGN_OR_RETURN(const std::string weights, CheckpointDigest(checkpoint));
   out->facts.digest = Sha256Hex(absl::StrCat(model.config_digest(), "\n", weights, "\n"));
   model.set_digest(out->facts.digest);

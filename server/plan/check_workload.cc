@@ -184,7 +184,7 @@ absl::Status CheckDType(v1::DType dtype, const std::string& path) {
 
 absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std::string& path,
                                          bool answers, const ValidationContext& context) {
-  HC_RETURN_IF_ERROR(CheckResourceId(path + ".model", workload.model()));
+  HC_RETURN_IF_ERROR(CheckModelName(path + ".model", workload.model()));
   HC_RETURN_IF_ERROR(CheckDType(workload.dtype(), path + ".dtype"));
   if (workload.source_case() == v1::Workload::kUpload) {
     return UnimplementedField(path + ".upload");

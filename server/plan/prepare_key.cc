@@ -51,8 +51,8 @@ absl::StatusOr<std::string> PrepareKey(const v1::Workload& workload, const JobCa
   HC_ASSIGN_OR_RETURN(const ModelFacts model, catalog.FindModel(workload.model()));
   std::string key =
       absl::StrCat("prepare ", kPrepareVersion, " frame ", format::kFormatVersion, "\nmodel ",
-                   workload.model(), " ", model.tokenizer_digest, " ", model.config.vocab_size, " ",
-                   model.config.max_position_embeddings, "\n");
+                   workload.model(), " ", model.tokenizer_digest, " ", model.config.model_type, " ",
+                   model.config.vocab_size, " ", model.config.max_position_embeddings, "\n");
   if (workload.has_task()) {
     HC_ASSIGN_OR_RETURN(const TaskFacts facts, catalog.FindTask(workload.task().task()));
     const v1::TaskSource canonical = Canonical(workload.task(), *facts.definition);

@@ -50,7 +50,8 @@ at::Tensor Instrument::OnHeads(const LayerHeads& heads) {
   const MeasurementTensors measured = Measure(heads);
   Record(heads, measured);
   const Decision decision =
-      decider_.Decide(heads.layer, measured, heads.packing->rows, heads.packing->row_ids);
+      decider_.Decide(heads.layer, measured, heads.packing->rows, heads.packing->row_ids,
+                      RowsThatLoseFirst(*heads.packing, heads.window));
   Check(heads, measured, decision);
   if (!decision.mask.defined()) return {};
   masks_.select(0, heads.layer).index_copy_(0, heads.packing->row_ids, decision.mask);
@@ -65,7 +66,11 @@ MeasurementTensors Instrument::Measure(const LayerHeads& heads) {
   const MeasureInput input{*heads.packing, heads.v, heads.attended, gram};
   for (const MeasureKernel& kernel : MeasureKernels()) {
     const auto m = static_cast<size_t>(kernel.measurement);
-    if ((measurements >> m & 1u) != 0) measured[m] = kernel.run(input);
+    if ((measurements >> m & 1u) == 0) continue;
+    measured[m] = kernel.run(input);
+    if (kernel.of_first_key) {
+      measured[m] = OfTokensThatSeeFirst(measured[m], *heads.packing, heads.window);
+    }
   }
   return measured;
 }
@@ -89,7 +94,13 @@ void Instrument::Check(const LayerHeads& heads, const MeasurementTensors& measur
   // What was only measured for a neighbour's rule says nothing about a row: its result would depend
   // on its batch.
   if (record_.measurements) {
-    const at::Tensor more = at::stack(measured).isfinite().logical_not_().any(0);
+    MeasurementTensors applicable = measured;
+    const at::Tensor lost = RowsThatLoseFirst(*heads.packing, heads.window);
+    for (const MeasureKernel& kernel : MeasureKernels()) {
+      at::Tensor& values = applicable[static_cast<size_t>(kernel.measurement)];
+      if (kernel.of_first_key && lost.defined()) values = values.masked_fill(lost, 0);
+    }
+    const at::Tensor more = at::stack(applicable).isfinite().logical_not_().any(0);
     bad = bad.defined() ? bad.logical_or(more) : more;
   }
   if (!bad.defined()) return;

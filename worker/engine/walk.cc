@@ -14,7 +14,7 @@ namespace {
 
 struct Packed {
   Packing packing;
-  RotaryTable rotary;
+  RotaryTables rotary;
 };
 
 // What becomes of a layer's heads, by rows of a packing.
@@ -42,7 +42,8 @@ class Walker {
       : model_(model), input_(input), watcher_(watcher), cancel_(cancel), end_(end) {}
 
   absl::StatusOr<int64_t> Run() {
-    HC_RETURN_IF_ERROR(Advance(0, MakePacked(input_.layout), model_.Embed(input_.token_ids)));
+    const auto packed = MakePacked(input_.layout);
+    HC_RETURN_IF_ERROR(Advance(0, packed, model_.Embed(input_.token_ids, packed->packing)));
     while (!waiting_.empty()) {
       Waiting next = std::move(waiting_.back());
       waiting_.pop_back();
@@ -54,7 +55,7 @@ class Walker {
  private:
   std::shared_ptr<const Packed> MakePacked(Layout layout) {
     Packing packing = Pack(std::move(layout), model_.device());
-    RotaryTable rotary = model_.Rotary(packing);
+    RotaryTables rotary = model_.Rotary(packing);
     return std::make_shared<const Packed>(Packed{std::move(packing), std::move(rotary)});
   }
 

@@ -1,5 +1,5 @@
 // From strings to token ids and samples, as lm-evaluation-harness 0.4.5 does (`_encode_pair` and
-// its one-token continuations): no special tokens are added, white space at the end of a context is
+// its one-token continuations): the encoder adds special tokens where the harness does, white space at the end of a context is
 // scored with the continuation, and requests with the same input share one sample.
 //
 // Used by worker/eval/manifest. Pure functions of the text and the encoder. Errors:
@@ -18,7 +18,7 @@
 
 namespace headcount::eval {
 
-// Text to token ids without special tokens; called from several threads at once.
+// Text to token ids; called from several threads at once.
 using Encoder = std::function<absl::StatusOr<std::vector<int32_t>>(std::string_view text)>;
 
 // One distinct input of a document and the choices it scores.

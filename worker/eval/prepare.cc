@@ -96,7 +96,8 @@ int32_t FirstToken(const v1::Manifest& manifest, const v1::ManifestSample& sampl
   return group.prefix_size() > 0 ? group.prefix(0) : sample.suffix(0);
 }
 
-// What every result shows: base models get no BOS, chat templates often print one.
+// What every result shows: base models get no BOS (but those of Gemma do), chat templates often
+// print one.
 absl::Status DescribeFirstToken(const hf::Tokenizer& tokenizer, v1::Manifest* manifest) {
   const std::vector<int32_t> first = {FirstToken(*manifest, manifest->samples(0))};
   HC_ASSIGN_OR_RETURN(*manifest->mutable_first_token(),
@@ -126,11 +127,12 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   options.threads = inputs.threads;
   options.progress = hooks.progress;
   options.cancel = hooks.cancel;
+  // Inline requests are tokenised as they stand.
+  const bool add_special = workload.has_task() && model.family->harness_bos;
   HC_ASSIGN_OR_RETURN(v1::Manifest manifest, BuildManifest(
                                                  rendered.documents,
-                                                 [&tokenizer](std::string_view text) {
-                                                   return tokenizer.Encode(
-                                                       text, /*add_special_tokens=*/false);
+                                                 [&](std::string_view text) {
+                                                   return tokenizer.Encode(text, add_special);
                                                  },
                                                  options));
   manifest.set_task(rendered.task);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 
 #include "common/base/errors.h"
@@ -52,6 +54,43 @@ TEST_F(ModelDirectory, NamesThatAreNoNamesAreRefused) {
     EXPECT_EQ(FindModelDirectory(config_, name).status().code(), absl::StatusCode::kInvalidArgument)
         << name.substr(0, 40);
   }
+}
+
+TEST_F(ModelDirectory, ACacheOfTheHubIsSearchedByTheHubsNames) {
+  const fs::path cached = base_ / "two/models--org--Some-Model";
+  fs::create_directories(cached / "refs");
+  fs::create_directories(cached / "snapshots/abc");
+  EXPECT_EQ(*FindModelDirectory(config_, "org/Some-Model"), (cached / "snapshots/abc").string());
+  fs::create_directories(cached / "snapshots/def");  // which of the two?
+  EXPECT_EQ(FindModelDirectory(config_, "org/Some-Model").status().code(),
+            absl::StatusCode::kNotFound);
+  std::ofstream(cached / "refs/main") << "def\n";
+  EXPECT_EQ(*FindModelDirectory(config_, "org/Some-Model"), (cached / "snapshots/def").string());
+  std::ofstream(cached / "refs/main") << "../../../../outside/secret";
+  EXPECT_EQ(FindModelDirectory(config_, "org/Some-Model").status().code(),
+            absl::StatusCode::kNotFound);
+  fs::create_directories(base_ / "two/models--gpt2/snapshots/1");
+  EXPECT_EQ(*FindModelDirectory(config_, "gpt2"),
+            (base_ / "two/models--gpt2/snapshots/1").string());
+  for (const char* name : {"org/", "/Some-Model", "org/a/b", "org/../b", "org/.b", "./b"}) {
+    EXPECT_EQ(FindModelDirectory(config_, name).status().code(), absl::StatusCode::kInvalidArgument)
+        << name;
+  }
+}
+
+TEST_F(ModelDirectory, ListsWhatItFinds) {
+  fs::create_directories(base_ / "two/models--org--Some-Model/snapshots/abc");
+  fs::create_directories(base_ / "two/models--org--empty/snapshots");
+  fs::create_directories(base_ / "two/.locks");
+  std::map<std::string, std::string> found;
+  for (const ModelFolder& model : ListModelFolders((base_ / "two").string())) {
+    found[model.name] = model.folder;
+    EXPECT_EQ(*FindModelDirectory(config_, model.name == "a" ? "b" : model.name),
+              model.name == "a" ? (base_ / "two/b").string() : model.folder);
+  }
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(found["org/Some-Model"],
+            (base_ / "two/models--org--Some-Model/snapshots/abc").string());
 }
 
 TEST_F(ModelDirectory, LinksMayNotLeaveTheRoots) {

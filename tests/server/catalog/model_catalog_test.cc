@@ -94,6 +94,24 @@ TEST_F(ModelCatalogTest, ANewModelIsSeenAtOnceAndFoldersWithoutOneAreNot) {
   EXPECT_EQ(catalog_->List().size(), 2u);
 }
 
+TEST_F(ModelCatalogTest, AHuggingFaceCacheIsReadByTheHubsNames) {
+  const fs::path cached = root_ / "models--org--small";
+  MakeTinyModel(cached / "blobs");
+  fs::create_directories(cached / "snapshots/abc");
+  fs::create_directories(cached / "refs");
+  WriteText(cached / "refs/main", "abc");
+  for (const auto& blob : fs::directory_iterator(cached / "blobs")) {
+    const fs::path name = blob.path().filename();
+    fs::create_symlink("../../blobs" / name, cached / "snapshots/abc" / name);
+  }
+  const auto facts = catalog_->Find("org/small");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->config.layers, 2);
+  std::vector<std::string> names;
+  for (const v1::Model& model : catalog_->List()) names.push_back(model.name());
+  EXPECT_THAT(names, ::testing::ElementsAre("org/small", "tiny"));
+}
+
 TEST_F(ModelCatalogTest, HeadsThatDoNotDivideTheHiddenSize) {
   nlohmann::json config = TinyConfig();
   config.erase("head_dim");

@@ -220,7 +220,7 @@ TEST_P(GenerateTest, ACancelStopsIt) {
             absl::StatusCode::kCancelled);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GenerateTest, ::testing::ValuesIn(kTinyModels),
+INSTANTIATE_TEST_SUITE_P(Families, GenerateTest, ::testing::ValuesIn(kMechanismModels),
                          [](const auto& info) { return info.param.substr(5); });
 
 }  // namespace

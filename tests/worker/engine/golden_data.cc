@@ -90,6 +90,7 @@ std::string CompareScores(const std::vector<float>& actual, const float* expecte
   std::ostringstream out;
   for (size_t i = 0; i < actual.size(); ++i) {
     const float difference = std::fabs(actual[i] - expected[i]);
+    if (std::isnan(actual[i]) && std::isnan(expected[i])) continue;
     if (difference <= 1e-5f || difference <= 1e-4f * std::fabs(expected[i])) continue;
     out << "[" << i << "] " << actual[i] << " instead of " << expected[i] << "; ";
   }

@@ -171,7 +171,7 @@ TEST_P(TinyGolden, AllAblationsInOneUnit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, TinyGolden, ::testing::ValuesIn(kTinyModels),
+INSTANTIATE_TEST_SUITE_P(Families, TinyGolden, ::testing::ValuesIn(kAuthorsModels),
                          [](const auto& info) { return info.param.substr(5); });
 
 }  // namespace

@@ -16,11 +16,12 @@ namespace {
 class SoftmaxRowTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    SoftmaxRowVersion versions[3];
-    if (GetParam() >= SoftmaxRowVersions(versions)) {
+    RowKernels versions[3];
+    if (GetParam() >= RowKernelVersions(versions)) {
       GTEST_SKIP() << "this processor has no such version";
     }
-    run_ = versions[GetParam()].run;
+    run_ = versions[GetParam()].softmax;
+    soft_cap_ = versions[GetParam()].soft_cap;
   }
 
   // The block with what pads it to whole lanes.
@@ -30,6 +31,7 @@ class SoftmaxRowTest : public ::testing::TestWithParam<int> {
   }
 
   SoftmaxRow run_ = nullptr;
+  SoftCapRow soft_cap_ = nullptr;
 };
 
 TEST_P(SoftmaxRowTest, SumsAreThoseOfTheDefinition) {
@@ -99,6 +101,25 @@ TEST_P(SoftmaxRowTest, WhatIsNotANumberIsNotHidden) {
     EXPECT_TRUE(std::isnan(state.sum)) << place;
     EXPECT_TRUE(std::isnan(values[place])) << place;
   }
+}
+
+TEST_P(SoftmaxRowTest, SoftCapsAreThoseOfTheDefinition) {
+  for (float cap : {0.5f, 50.0f}) {
+    std::vector<float> values;
+    for (int i = -800; i < 800; ++i) values.push_back(cap * static_cast<float>(i) / 100);
+    values.push_back(1e30f);
+    values.push_back(-1e30f);
+    const std::vector<float> before = values;
+    values = Padded(values);
+    soft_cap_(values.data(), static_cast<int64_t>(values.size()), cap);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const double expected = cap * std::tanh(static_cast<double>(before[i]) / cap);
+      ASSERT_NEAR(values[i], expected, 4e-7 * std::fabs(expected) + 1e-12) << before[i];
+    }
+  }
+  std::vector<float> nan(kLanes, std::numeric_limits<float>::quiet_NaN());
+  soft_cap_(nan.data(), kLanes, 30);
+  EXPECT_TRUE(std::isnan(nan[0]));
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, SoftmaxRowTest, ::testing::Range(0, 3));

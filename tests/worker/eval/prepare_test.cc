@@ -4,6 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "absl/status/status.h"
 #include "common/format/frame.h"
@@ -139,6 +144,65 @@ TEST_F(PrepareDemo, RefusesWhatOnlyPrepareSees) {
   for (int i = 0; i < 9'000; ++i) text->append(" word");
   EXPECT_THAT(std::string(Run().status().message()),
               HasSubstr("sample inline/0/0: prompt has 9000 tokens, the model's context holds"));
+}
+
+// A tokenizer of five words that puts its BOS in front where it is asked to.
+constexpr char kWordTokenizer[] = R"({"version": "1.0",
+  "added_tokens": [{"id": 0, "content": "<bos>", "single_word": false, "lstrip": false,
+                    "rstrip": false, "normalized": false, "special": true}],
+  "pre_tokenizer": {"type": "Whitespace"},
+  "post_processor": {"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<bos>", "type_id": 0}},
+               {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {"<bos>": {"id": "<bos>", "ids": [0], "tokens": ["<bos>"]}}},
+  "model": {"type": "WordLevel", "vocab": {"<bos>": 0, "<unk>": 1, "a": 2, "b": 3, "c": 4},
+            "unk_token": "<unk>"}})";
+
+// lm-evaluation-harness 0.4.5 adds a BOS for model types with "gemma" in them, and for no others.
+TEST(PrepareBos, IsAddedForGemmaAlone) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / ("headcount_bos_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "tokenizer.json") << kWordTokenizer;
+  std::ofstream(folder / "tokenizer_config.json") << R"({"bos_token": "<bos>"})";
+  PrepareInputs inputs;
+  inputs.task_folders = {"tasks"};
+  inputs.model_directory = [&](const std::string&) { return folder.string(); };
+  v1::Workload workload;
+  workload.set_model("m");
+  workload.mutable_task()->set_task("everyday");
+  workload.mutable_task()->set_limit(1);
+  const auto prepare = [&] {
+    v1::Manifest manifest;
+    const auto bytes = Prepare(workload, inputs, {});
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_TRUE(bytes.ok() &&
+                format::Unframe(format::FrameKind::kManifest, *bytes, &manifest).ok());
+    return manifest;
+  };
+  std::map<std::string, int> lengths;
+  for (const auto& [golden, bos] : {std::pair{"tiny-gemma2", true},
+                                    {"tiny-gemma3", true},
+                                    {"tiny-llama", false},
+                                    {"tiny-mistral", false}}) {
+    SCOPED_TRACE(golden);
+    std::filesystem::copy_file(std::string("tests/golden/") + golden + "/config.json",
+                               folder / "config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    const v1::Manifest manifest = prepare();
+    EXPECT_EQ(manifest.first_token_is_bos(), bos);
+    EXPECT_EQ(manifest.first_token(), bos ? "<bos>" : "<unk>");
+    lengths[golden] = manifest.groups(0).prefix_size() + manifest.samples(0).suffix_size();
+    EXPECT_EQ(manifest.samples(0).targets_size(), manifest.samples(0).scored());
+  }
+  EXPECT_EQ(lengths["tiny-gemma2"], lengths["tiny-llama"] + 1);
+  // Requests of the user's own are tokenised as they stand.
+  workload.mutable_requests()->add_requests()->set_context("a b");
+  std::filesystem::copy_file("tests/golden/tiny-gemma2/config.json", folder / "config.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(prepare().first_token(), "a");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // Causal attention over a batch, branches after their trunks, with what its weights say, behind one
-// interface with two implementations.
+// interface.
 //
-// Flash runs libtorch's fused kernels: time and memory as they are for attention alone, and one
-// more call for the entropy; nothing of size length x length. Dense is the definition, written out:
-// for tests only. Implementations hold no state. They throw libtorch's exceptions (see
-// torch_guard.h).
+// One-pass (float32 on a CPU) takes the weights' statistics along. Flash runs libtorch's fused
+// kernels: time and memory as they are for attention alone, and one more call for the entropy;
+// those kernels know neither windows nor soft caps, so layers that have one go blockwise. Neither
+// holds anything of size length x length. Dense is the definition, written out: for tests only.
+// Implementations hold no state. They throw libtorch's exceptions (see torch_guard.h).
 
 #pragma once
 
@@ -30,6 +31,8 @@ struct AttentionInput {
   at::Tensor k;  // [tokens, kv_heads, head_dim]
   at::Tensor v;  // [tokens, kv_heads, head_dim]
   double scale = 1;
+  double soft_cap = 0;  // c > 0: the logits are c tanh(scale q.k / c)
+  int64_t window = 0;   // w > 0: a token sees its own key and the w - 1 before it; 0: all before it
   const Packing* packing = nullptr;
   std::span<const PastKeys> past;  // one a branch, or empty where no branch has a past
 };
@@ -40,11 +43,11 @@ struct AttentionExtras {
   bool entropy = false;
 };
 
-// With P the weights of a query head over the keys of the input up to the query token itself (its
-// trunk's or past ones first), in float32 arithmetic:
+// With P the weights of a query head over the keys that the query token sees (its trunk's or past
+// ones, its own segment's up to itself, within the window), in float32 arithmetic:
 struct AttentionOutput {
   at::Tensor z;             // [tokens, heads, head_dim], P v, of the model's type, contiguous
-  at::Tensor first_weight;  // [tokens, heads] float32, P_i0
+  at::Tensor first_weight;  // [tokens, heads] float32, P_i0; 0 where it is not seen
   at::Tensor entropy;       // [tokens, heads] float32, nats; rounding may leave it just below 0
 };
 
@@ -56,6 +59,7 @@ class Attention {
 
 std::unique_ptr<Attention> MakeOnePassAttention();
 std::unique_ptr<Attention> MakeFlashAttention();
+std::unique_ptr<Attention> MakeBlockwiseAttention();
 std::unique_ptr<Attention> MakeDenseAttention();
 
 // The fastest for a device and type.

@@ -7,6 +7,7 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/matmul.h"
 #include "ATen/ops/ones.h"
+#include "ATen/ops/ones_like.h"
 #include "ATen/ops/softmax.h"
 #include "ATen/ops/xlogy.h"
 #include "worker/engine/attention/attention.h"
@@ -62,11 +63,13 @@ class DenseAttention final : public Attention {
     };
     const at::Tensor q = input.q.narrow(0, begin, length).transpose(0, 1).to(at::kFloat);
     const at::Tensor k = all(before.k, input.k), v = all(before.v, input.v);
-    const at::Tensor hidden =  // keys after the query
+    at::Tensor hidden =  // keys after the query
         at::ones({length, past + length}, q.options().dtype(at::kBool)).triu_(past + 1);
-    const at::Tensor p = at::matmul(q, k.transpose(-2, -1))
-                             .mul_(input.scale)
-                             .masked_fill_(hidden, -std::numeric_limits<float>::infinity())
+    // keys that the window has left behind
+    if (input.window > 0) hidden.logical_or_(at::ones_like(hidden).tril_(past - input.window));
+    at::Tensor logits = at::matmul(q, k.transpose(-2, -1)).mul_(input.scale);
+    if (input.soft_cap > 0) logits.div_(input.soft_cap).tanh_().mul_(input.soft_cap);
+    const at::Tensor p = logits.masked_fill_(hidden, -std::numeric_limits<float>::infinity())
                              .softmax(-1);  // [heads, length, past + length]
     return {at::matmul(p, v).transpose(0, 1).to(input.q.scalar_type()), p.select(-1, 0).t(),
             at::xlogy(p, p).sum(-1).neg_().t()};

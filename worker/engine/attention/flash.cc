@@ -166,6 +166,7 @@ at::Tensor FirstWeight(const AttentionInput& input, const at::Tensor& log_sum_ex
 class FlashAttention final : public Attention {
  public:
   AttentionOutput Run(const AttentionInput& input, AttentionExtras extras) const override {
+    if (input.window > 0 || input.soft_cap > 0) return blockwise_->Run(input, extras);
     const Attended attended = Attend(input);
     AttentionOutput out;
     out.z = attended.value;
@@ -181,6 +182,9 @@ class FlashAttention final : public Attention {
     }
     return out;
   }
+
+ private:
+  std::unique_ptr<Attention> blockwise_ = MakeBlockwiseAttention();
 };
 
 }  // namespace

@@ -6,7 +6,8 @@
 //
 // Blocks of queries go over blocks of keys, as flash attention does; memory is a block a thread.
 // The query heads of a KV head go together: one matrix product with their common keys. A branch's
-// queries see the keys of its trunk or past, then their own.
+// queries see the keys of its trunk or past, then their own. Keys that a window has left behind for
+// a whole block of queries are skipped, those for some of its rows are hidden.
 
 #include <algorithm>
 #include <atomic>
@@ -76,6 +77,8 @@ struct QueryBlock {
   Keys before;  // all of them see these
   Keys own;     // of the segment, up to the last query; the last ones are the queries' own
 
+  // Of its first query, in the input.
+  int64_t position() const { return before.count + own.count - count; }
   int64_t work() const { return (before.count + own.count) * count; }
 };
 
@@ -122,7 +125,9 @@ class BlockKernel {
         heads_(input.q.size(1)),
         group_(input.q.size(1) / input.k.size(1)),
         dim_(input.q.size(2)),
-        scale_(static_cast<float>(input.scale)) {
+        scale_(static_cast<float>(input.scale)),
+        soft_cap_(static_cast<float>(input.soft_cap)),
+        window_(input.window) {
     const auto rows = static_cast<size_t>(block_tokens * group_);
     queries_.resize(rows * static_cast<size_t>(dim_));
     outputs_.resize(queries_.size());
@@ -135,14 +140,19 @@ class BlockKernel {
   void Run(const QueryBlock& block, int64_t kv) {
     rows_ = block.count * group_;
     std::fill_n(states_.begin(), rows_, SoftmaxState{});
+    std::fill_n(firsts_.begin(), rows_, kHidden);
     seen_any_ = false;
     CopyQueries(block, kv);
-    for (int64_t i = 0; i < block.before.count; i += kBlockKeys) {
-      OverKeys(block.before.From(i, kBlockKeys), /*visible=*/kBlockKeys, kv);
+    const int64_t position = block.position(), before = block.before.count;
+    // The first key that the first query sees: nobody in the block sees one before it.
+    const int64_t first = window_ > 0 ? std::max<int64_t>(0, position - window_ + 1) : 0;
+    for (int64_t i = first; i < before; i += kBlockKeys) {
+      OverKeys(block.before.From(i, kBlockKeys), kv, {i, position, kBlockKeys});
     }
-    for (int64_t i = 0; i < block.own.count; i += kBlockKeys) {
-      // The first query is own key count - block.count, and sees those up to itself.
-      OverKeys(block.own.From(i, kBlockKeys), block.own.count - block.count + 1 - i, kv);
+    for (int64_t i = std::max<int64_t>(0, first - before); i < block.own.count; i += kBlockKeys) {
+      // The first query sees the keys up to itself.
+      OverKeys(block.own.From(i, kBlockKeys), kv,
+               {before + i, position, block.own.count - block.count + 1 - i});
     }
     Write(block, kv);
   }
@@ -156,18 +166,37 @@ class BlockKernel {
     }
   }
 
-  // At most kBlockKeys keys; the block's first query token sees the first `visible` of them (which
-  // may be none, or more than there are), each later one another.
-  void OverKeys(const Keys& keys, int64_t visible, int64_t kv) {
+  // Where some keys stand.
+  struct Place {
+    int64_t key;      // position of the first of them
+    int64_t query;    // of the block's first query
+    int64_t visible;  // the first query sees so many of the keys (which may be none, or more than
+                      // there are), were it not for the window; each later query another
+  };
+
+  // At most kBlockKeys keys.
+  void OverKeys(const Keys& keys, int64_t kv, const Place& place) {
     const int64_t padded = (keys.count + kLanes - 1) / kLanes * kLanes;
     // Rows are row-major here and columns there: logits' = K Q'.
     Multiply('T', keys.count, rows_, dim_, keys.k + kv * dim_, keys.k_stride, queries_.data(), dim_,
              0, logits_.data(), padded);
-    const SoftmaxRow softmax = BestSoftmaxRow();
+    const SoftmaxRow softmax = BestRowKernels().softmax;
+    const SoftCapRow soft_cap = BestRowKernels().soft_cap;
     for (int64_t row = 0; row < rows_; ++row) {
       float* logits = logits_.data() + row * padded;
-      if (!seen_any_) firsts_[static_cast<size_t>(row)] = logits[0];
-      const int64_t seen = std::clamp<int64_t>(visible + row / group_, 0, keys.count);
+      const int64_t token = row / group_;
+      const int64_t seen = std::clamp<int64_t>(place.visible + token, 0, keys.count);
+      // The first key that the window has not left behind.
+      const int64_t from =
+          window_ > 0 ? std::clamp<int64_t>(place.query + token - window_ + 1 - place.key, 0, seen)
+                      : 0;
+      if (window_ > 0 && from == seen) {  // nothing to be seen, as if the block were not there
+        std::fill(logits, logits + padded, 0.0f);
+        continue;
+      }
+      if (soft_cap_ > 0) soft_cap(logits, padded, soft_cap_);
+      if (place.key == 0 && from == 0) firsts_[static_cast<size_t>(row)] = logits[0];
+      std::fill(logits, logits + from, kHidden);
       std::fill(logits + seen, logits + padded, kHidden);
       const float correction = softmax(logits, padded, states_[static_cast<size_t>(row)]);
       if (seen_any_ && correction != 1) {
@@ -200,7 +229,8 @@ class BlockKernel {
   View q_;
   Output out_;
   int64_t heads_, group_, dim_;
-  float scale_;
+  float scale_, soft_cap_;
+  int64_t window_;
   // Of the block at hand; a row is a query token and a head of the group.
   int64_t rows_ = 0;
   bool seen_any_ = false;

@@ -80,40 +80,66 @@ HC_INLINE float Run(float* logits, int64_t count, SoftmaxState& state) {
   return correction;
 }
 
-float RunPlain(float* logits, int64_t count, SoftmaxState& state) {
+// tanh x = (1 - e) / (1 + e) with e = exp(-2 |x|), and near 0, where that cancels, its Taylor
+// polynomial.
+HC_INLINE void Cap(float* logits, int64_t count, float cap) {
+  constexpr float kNearZero = 0.3f;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Floats s;
+    Load(logits + i, s);
+    const Floats x = s / cap;
+    const Floats size = x < 0.0f ? -x : x;
+    Floats power = size * -2.0f, e;
+    power = power < kLowest ? Floats{} + kLowest : power;
+    Exp(power, e);
+    const Floats far = (1.0f - e) / (1.0f + e);
+    const Floats square = x * x;
+    Floats near = square * (-1382.0f / 155925) + 62.0f / 2835;
+    near = near * square - 17.0f / 315;
+    near = near * square + 2.0f / 15;
+    near = near * square - 1.0f / 3;
+    near = near * square * x + x;
+    const Floats out = size < kNearZero ? near : (x < 0.0f ? -far : far);
+    Store(out * cap, logits + i);
+  }
+}
+
+float SoftmaxPlain(float* logits, int64_t count, SoftmaxState& state) {
   return Run(logits, count, state);
 }
+void CapPlain(float* logits, int64_t count, float cap) { Cap(logits, count, cap); }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) float RunAvx2(float* logits, int64_t count,
-                                                  SoftmaxState& state) {
+#define HC_AVX2 __attribute__((target("avx2,fma")))
+#define HC_AVX512 __attribute__((target("avx512f")))
+HC_AVX2 float SoftmaxAvx2(float* logits, int64_t count, SoftmaxState& state) {
   return Run(logits, count, state);
 }
-
-__attribute__((target("avx512f"))) float RunAvx512(float* logits, int64_t count,
-                                                   SoftmaxState& state) {
+HC_AVX2 void CapAvx2(float* logits, int64_t count, float cap) { Cap(logits, count, cap); }
+HC_AVX512 float SoftmaxAvx512(float* logits, int64_t count, SoftmaxState& state) {
   return Run(logits, count, state);
 }
+HC_AVX512 void CapAvx512(float* logits, int64_t count, float cap) { Cap(logits, count, cap); }
 #endif
 
 }  // namespace
 
-int SoftmaxRowVersions(SoftmaxRowVersion (&versions)[3]) {
+int RowKernelVersions(RowKernels (&versions)[3]) {
   int count = 0;
-  versions[count++] = {"plain", RunPlain};
+  versions[count++] = {"plain", SoftmaxPlain, CapPlain};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    versions[count++] = {"avx2", RunAvx2};
+    versions[count++] = {"avx2", SoftmaxAvx2, CapAvx2};
   }
-  if (__builtin_cpu_supports("avx512f")) versions[count++] = {"avx512", RunAvx512};
+  if (__builtin_cpu_supports("avx512f")) versions[count++] = {"avx512", SoftmaxAvx512, CapAvx512};
 #endif
   return count;
 }
 
-SoftmaxRow BestSoftmaxRow() {
-  static const SoftmaxRow best = [] {
-    SoftmaxRowVersion versions[3];
-    return versions[SoftmaxRowVersions(versions) - 1].run;
+const RowKernels& BestRowKernels() {
+  static const RowKernels best = [] {
+    RowKernels versions[3];
+    return versions[RowKernelVersions(versions) - 1];
   }();
   return best;
 }

@@ -29,14 +29,19 @@ struct SoftmaxState {
 // multiplied with, exp(old m - m); `state` itself is brought up to date.
 using SoftmaxRow = float (*)(float* logits, int64_t count, SoftmaxState& state);
 
+// Replaces `count` logits s (a multiple of kLanes) by cap tanh(s / cap), to 3e-7 of it.
+using SoftCapRow = void (*)(float* logits, int64_t count, float cap);
+
+struct RowKernels {
+  const char* name;
+  SoftmaxRow softmax;
+  SoftCapRow soft_cap;
+};
+
 // The fastest version that this processor runs.
-SoftmaxRow BestSoftmaxRow();
+const RowKernels& BestRowKernels();
 
 // Every version that this processor runs, for tests; the plain one comes first.
-struct SoftmaxRowVersion {
-  const char* name;
-  SoftmaxRow run;
-};
-int SoftmaxRowVersions(SoftmaxRowVersion (&versions)[3]);
+int RowKernelVersions(RowKernels (&versions)[3]);
 
 }  // namespace headcount::engine

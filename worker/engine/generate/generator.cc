@@ -118,8 +118,8 @@ void Generator::Advance(const std::vector<int>& rows, std::span<GeneratedRow* co
     step.caches.push_back(&state.root);
     ids.insert(ids.end(), state.tokens.begin() + state.root.tokens, state.tokens.end());
   }
-  at::Tensor x = model_.Embed(ids);
   Packing packing = PackMissing(step);
+  at::Tensor x = model_.Embed(ids, packing);
   const int layers = model_.config().layers;
   for (int layer = 0; layer < layers; ++layer) {
     std::vector<PastKeys> past;
@@ -192,8 +192,9 @@ std::vector<std::string> Generator::Decide(const LayerHeads& heads, const Step& 
     }
     return codes;
   }
-  const Decision decision = decider_.Decide(heads.layer, Measure(heads, step), heads.packing->rows,
-                                            heads.packing->row_ids);
+  const Decision decision =
+      decider_.Decide(heads.layer, Measure(heads, step), heads.packing->rows,
+                      heads.packing->row_ids, RowsThatLoseFirst(*heads.packing, heads.window));
   std::vector<std::string> codes(step.rows.size(), std::string(count, '\0'));
   if (decision.mask.defined()) {
     const at::Tensor host =
@@ -247,6 +248,7 @@ MeasurementTensors Generator::Measure(const LayerHeads& heads, const Step& step)
       }
       value = kernel.over == Over::kMean ? sum.div(packing.row_lengths) : sum;
     }
+    if (kernel.of_first_key) value = OfTokensThatSeeFirst(value, packing, heads.window);
     measured[static_cast<size_t>(m)] = value;
   }
   return measured;

@@ -113,13 +113,16 @@ unsigned Decider::Measurements(int layer, std::span<const int> rows) const {
 }
 
 Decision Decider::Decide(int layer, const MeasurementTensors& measurements,
-                         std::span<const int> rows, const at::Tensor& row_ids) const {
-  if (combinations_.empty()) return parts_[0].Decide(layer, measurements, rows, row_ids);
+                         std::span<const int> rows, const at::Tensor& row_ids,
+                         const at::Tensor& no_first) const {
+  if (combinations_.empty()) {
+    return parts_[0].Decide(layer, measurements, rows, row_ids, no_first);
+  }
   Decision decision;
   std::vector<at::Tensor> masks;
   bool any = false;
   for (const PartDecider& part : parts_) {
-    Decision of_part = part.Decide(layer, measurements, rows, row_ids);
+    Decision of_part = part.Decide(layer, measurements, rows, row_ids, no_first);
     any |= of_part.mask.defined();
     masks.push_back(std::move(of_part.mask));
     if (!of_part.not_finite.defined()) continue;

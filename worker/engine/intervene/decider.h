@@ -29,8 +29,10 @@ class Decider {
   unsigned Measurements(int layer, std::span<const int> rows) const;
 
   // For `rows`, whose measurements these are; `row_ids` [rows] int64 are the same on the device.
+  // `no_first` [rows, 1] bool, or undefined: rows for which first_weight is not applicable, as
+  // opposed to damaged; scores that use it decide nothing for them.
   Decision Decide(int layer, const MeasurementTensors& measurements, std::span<const int> rows,
-                  const at::Tensor& row_ids) const;
+                  const at::Tensor& row_ids, const at::Tensor& no_first = {}) const;
 
  private:
   // A combined rule, and the rows that have it.

@@ -25,6 +25,11 @@ bool IsScored(const RulePart& part) {
                                   part.rule->select == Rule::Select::kTopK);
 }
 
+bool UsesFirstWeight(const catalog::Score& score) {
+  constexpr auto kBit = static_cast<unsigned>(catalog::Measurement::kFirstWeight);
+  return (score.expression.measurements() >> kBit & 1u) != 0;
+}
+
 void OrInto(at::Tensor& all, const at::Tensor& more) {
   all = all.defined() ? all.logical_or(more) : more;
 }
@@ -151,7 +156,8 @@ unsigned PartDecider::Measurements(int layer, std::span<const int> rows) const {
 }
 
 Decision PartDecider::Decide(int layer, const MeasurementTensors& measurements,
-                             std::span<const int> rows, const at::Tensor& row_ids) const {
+                             std::span<const int> rows, const at::Tensor& row_ids,
+                             const at::Tensor& no_first) const {
   Decision decision;
   if (fixed_layers_[static_cast<size_t>(layer)] != 0) {
     decision.mask = fixed_.select(0, layer).index_select(0, row_ids);
@@ -177,7 +183,11 @@ Decision PartDecider::Decide(int layer, const MeasurementTensors& measurements,
       not_finite = not_finite.repeat_interleave(each, -1);
     }
     OrInto(decision.mask, inactive.logical_and(acts));
-    OrInto(decision.not_finite, not_finite.logical_and(acts));
+    not_finite = not_finite.logical_and(acts);
+    if (no_first.defined() && UsesFirstWeight(*way.score)) {
+      not_finite = not_finite.logical_and(no_first.logical_not());
+    }
+    OrInto(decision.not_finite, not_finite);
   }
   return decision;
 }

@@ -44,7 +44,7 @@ class PartDecider {
 
   // For `rows`, whose measurements these are; `row_ids` [rows] int64 are the same on the device.
   Decision Decide(int layer, const MeasurementTensors& measurements, std::span<const int> rows,
-                  const at::Tensor& row_ids) const;
+                  const at::Tensor& row_ids, const at::Tensor& no_first) const;
 
  private:
   // How rows of a batch are decided by the same score in the same way.

@@ -12,7 +12,8 @@ constexpr AttentionExtras kFirstWeight = {.first_weight = true};
 constexpr AttentionExtras kEntropy = {.entropy = true};
 
 constexpr MeasureKernel kKernels[] = {
-    {Measurement::kFirstWeight, MeasureFirstWeight, kFirstWeight, false, Over::kMean},
+    {Measurement::kFirstWeight, MeasureFirstWeight, kFirstWeight, false, Over::kMean,
+     /*of_first_key=*/true},
     {Measurement::kEntropy, MeasureEntropy, kEntropy, false, Over::kMean},
     {Measurement::kFirstValue, MeasureFirstValue, kNothing, false, Over::kFirst},
     {Measurement::kValue, MeasureValue, kNothing, false, Over::kMean},

@@ -39,6 +39,7 @@ struct MeasureKernel {
   AttentionExtras extras;                        // what it needs from attention
   bool needs_gram;
   Over over;
+  bool of_first_key = false;  // speaks of tokens that see position 0 alone (OfTokensThatSeeFirst)
 };
 
 // Each measurement once, in the order of catalog::Measurement.
@@ -47,6 +48,13 @@ std::span<const MeasureKernel> MeasureKernels();
 // The union of what the kernels of `measurements` (bit m: measurement m) need.
 AttentionExtras ExtrasFor(unsigned measurements);
 bool NeedsGram(unsigned measurements);
+
+// Under a window of `window` keys the first so many tokens of an input see position 0. Turns means
+// over all tokens [rows, heads], in which the others are 0, into means over those; NaN, not
+// applicable, where they are fewer than half. The same where `window` is 0.
+at::Tensor OfTokensThatSeeFirst(const at::Tensor& means, const Packing& packing, int64_t window);
+// The rows for which that is not applicable: [rows, 1] bool; undefined: it is for all.
+at::Tensor RowsThatLoseFirst(const Packing& packing, int64_t window);
 
 at::Tensor MeasureFirstWeight(const MeasureInput& input);
 at::Tensor MeasureEntropy(const MeasureInput& input);

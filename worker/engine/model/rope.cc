@@ -13,7 +13,6 @@
 namespace headcount::engine {
 namespace {
 
-using catalog::ModelConfig;
 using catalog::RopeScaling;
 
 // Llama 3.1: long wavelengths are stretched by `factor`, short ones are kept, those between are
@@ -32,24 +31,24 @@ float ScaleLlama3(float frequency, const catalog::Llama3Rope& rope) {
 
 }  // namespace
 
-std::vector<float> InverseFrequencies(const ModelConfig& config) {
-  const int pairs = config.head_dim / 2;
+std::vector<float> InverseFrequencies(const catalog::RopeSettings& rope, int dim) {
+  const int pairs = dim / 2;
   std::vector<float> out(static_cast<size_t>(pairs));
   for (int i = 0; i < pairs; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_dim);
-    float frequency = 1.0f / std::pow(static_cast<float>(config.rope_theta), exponent);
-    if (config.rope_scaling == RopeScaling::kLinear) {
-      frequency /= static_cast<float>(config.rope_factor);
-    } else if (config.rope_scaling == RopeScaling::kLlama3) {
-      frequency = ScaleLlama3(frequency, config.llama3);
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);
+    float frequency = 1.0f / std::pow(static_cast<float>(rope.theta), exponent);
+    if (rope.scaling == RopeScaling::kLinear) {
+      frequency /= static_cast<float>(rope.factor);
+    } else if (rope.scaling == RopeScaling::kLlama3) {
+      frequency = ScaleLlama3(frequency, rope.llama3);
     }
     out[static_cast<size_t>(i)] = frequency;
   }
   return out;
 }
 
-Rope::Rope(const ModelConfig& config, c10::Device device)
-    : inverse_frequencies_(InverseFrequencies(config)), device_(device) {}
+Rope::Rope(const catalog::RopeSettings& rope, int dim, c10::Device device)
+    : inverse_frequencies_(InverseFrequencies(rope, dim)), device_(device) {}
 
 void Rope::Grow(int64_t length) {
   if (cos_.defined() && cos_.size(0) >= length) return;
@@ -77,7 +76,7 @@ RotaryTable Rope::At(const at::Tensor& positions, int64_t length) {
 
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table) {
   const at::Tensor in = x.to(at::kFloat);
-  const int64_t half = x.size(-1) / 2;
+  const int64_t half = table.cos.size(-1), rest = x.size(-1) - 2 * half;
   const at::Tensor a = in.narrow(-1, 0, half);
   const at::Tensor b = in.narrow(-1, half, half);
   const at::Tensor out = at::empty(x.sizes(), in.options());
@@ -87,6 +86,7 @@ at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table) {
   out_a.addcmul_(b, table.sin, -1);
   at::mul_out(out_b, b, table.cos);
   out_b.addcmul_(a, table.sin);
+  if (rest > 0) out.narrow(-1, 2 * half, rest).copy_(in.narrow(-1, 2 * half, rest));
   return out.to(x.scalar_type());
 }
 

@@ -16,10 +16,11 @@
 
 namespace headcount::engine {
 
-// One inverse frequency for each pair of dimensions: [head_dim / 2].
-std::vector<float> InverseFrequencies(const catalog::ModelConfig& config);
+// One inverse frequency for each pair of the `dim` dimensions of a head that are rotated.
+std::vector<float> InverseFrequencies(const catalog::RopeSettings& rope, int dim);
 
-// Cosines and sines of a batch's tokens: [tokens, 1, head_dim / 2] float32 each.
+// Cosines and sines of a batch's tokens: [tokens, 1, pairs] float32 each. Undefined: nothing is
+// rotated.
 struct RotaryTable {
   at::Tensor cos;
   at::Tensor sin;
@@ -27,7 +28,7 @@ struct RotaryTable {
 
 class Rope {
  public:
-  Rope(const catalog::ModelConfig& config, c10::Device device);
+  Rope(const catalog::RopeSettings& rope, int dim, c10::Device device);
 
   // `positions` [tokens] int64 on the device, all below `length`.
   RotaryTable At(const at::Tensor& positions, int64_t length);
@@ -37,11 +38,12 @@ class Rope {
 
   std::vector<float> inverse_frequencies_;
   c10::Device device_;
-  at::Tensor cos_;  // [positions so far, head_dim / 2]
+  at::Tensor cos_;  // [positions so far, pairs]
   at::Tensor sin_;
 };
 
-// Rotates x [tokens, heads, head_dim] in float32; returns a new contiguous tensor of x's type.
+// Rotates x [tokens, heads, head_dim] in float32, as many of its first dimensions as the table has
+// pairs for, and keeps the rest; returns a new contiguous tensor of x's type.
 at::Tensor Rotate(const at::Tensor& x, const RotaryTable& table);
 
 }  // namespace headcount::engine

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "ATen/core/Tensor.h"
@@ -21,9 +22,17 @@ namespace headcount::engine {
 struct LayerHeads {
   int layer = 0;
   const Packing* packing = nullptr;
+  int64_t window = 0;        // as AttentionInput's
   at::Tensor k;              // [tokens, kv_heads, head_dim], of the model's type, rotated
   at::Tensor v;              // likewise
   AttentionOutput attended;  // before any intervention in this layer
+};
+
+// One for layers that see everything, one for those with a window where they have a rope of their
+// own.
+struct RotaryTables {
+  RotaryTable global;
+  RotaryTable local;
 };
 
 // W_O with its bias: z [tokens, heads, head_dim] -> [tokens, hidden].
@@ -34,15 +43,15 @@ class Transformer {
   Transformer(catalog::ModelConfig config, ModelWeights weights,
               std::unique_ptr<Attention> attention, c10::Device device);
 
-  // [tokens, hidden].
-  at::Tensor Embed(std::span<const int32_t> token_ids) const;
+  // Of the packing's tokens: [tokens, hidden].
+  at::Tensor Embed(std::span<const int32_t> token_ids, const Packing& packing) const;
 
-  RotaryTable Rotary(const Packing& packing);
+  RotaryTables Rotary(const Packing& packing);
 
   // Attention of layer `layer` over the hidden states x [tokens, hidden] before it; `past` as in
   // AttentionInput.
   LayerHeads Attend(int layer, const at::Tensor& x, const Packing& packing,
-                    const RotaryTable& rotary, AttentionExtras extras,
+                    const RotaryTables& rotary, AttentionExtras extras,
                     std::span<const PastKeys> past = {}) const;
 
   // The rest of the layer: adds W_O of the heads' outputs z [n, heads, head_dim] and the MLP to x
@@ -63,7 +72,12 @@ class Transformer {
   c10::Device device() const { return device_; }
 
  private:
-  AttentionInput Project(const LayerWeights& layer, const at::Tensor& x, const RotaryTable& table,
+  // x itself where the model does not have the norm.
+  at::Tensor Normed(const at::Tensor& x, const NormWeights& norm) const;
+  // The q and k of all heads after their norms: [tokens, (heads + kv_heads) * head_dim], or with
+  // the last dimension in two.
+  at::Tensor NormedHeads(const LayerWeights& layer, const at::Tensor& qk) const;
+  AttentionInput Project(int layer, const at::Tensor& x, const RotaryTables& tables,
                          const Packing& packing) const;
   at::Tensor Mlp(const LayerWeights& layer, const at::Tensor& x) const;
 
@@ -71,7 +85,8 @@ class Transformer {
   ModelWeights weights_;
   std::unique_ptr<Attention> attention_;
   c10::Device device_;
-  Rope rope_;
+  std::optional<Rope> rope_;
+  std::optional<Rope> local_rope_;
   std::vector<at::Tensor> grams_;
 };
 

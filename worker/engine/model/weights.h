@@ -1,5 +1,5 @@
-// A model's weights on its device, loaded by the names that its family uses in a checkpoint. Called
-// by Engine::Load.
+// A model's weights on its device, loaded from where its family keeps them in a checkpoint
+// (common/catalog/checkpoint_tensors.h). Called by Engine::Load.
 //
 // Errors: FAILED_PRECONDITION for a tensor that is missing, unexpected or does not fit config.json,
 // named; DATA_LOSS when the file holds fewer bytes than its header says or changes meanwhile.
@@ -16,32 +16,34 @@
 #include "c10/core/Device.h"
 #include "c10/core/ScalarType.h"
 #include "common/catalog/model_config.h"
+#include "worker/engine/model/norm.h"
 #include "worker/engine/tensor/checkpoint_reader.h"
 
 namespace headcount::engine {
 
-// Matrices are [outputs, inputs], as checkpoints have them. Tensors that the family does not have
-// are undefined.
+// Matrices are [outputs, inputs]. Tensors that the family does not have are undefined. Norms are
+// float32, whatever the model's type.
 struct LayerWeights {
-  at::Tensor attention_norm;  // before attention (pre-norm families)
-  at::Tensor qkv;             // q, k and v in one: [(heads + 2 kv_heads) * head_dim, hidden]
+  NormWeights attention_norm;         // on attention's input
+  NormWeights attention_output_norm;  // on its output
+  at::Tensor qkv;  // q, k and v in one: [(heads + 2 kv_heads) * head_dim, hidden]
   at::Tensor qkv_bias;
-  at::Tensor q_norm;  // over the whole projection (OLMo 2)
-  at::Tensor k_norm;
+  NormWeights q_norm;
+  NormWeights k_norm;
   at::Tensor output;  // W_O: [hidden, heads * head_dim]
   at::Tensor output_bias;
-  at::Tensor attention_output_norm;  // on attention's output (post-norm families)
-  at::Tensor mlp_norm;               // before the MLP (pre-norm families)
-  at::Tensor gate_up;                // gate and up in one: [2 intermediate, hidden]
+  NormWeights mlp_norm;  // on the MLP's input
+  NormWeights mlp_output_norm;
+  at::Tensor gate_up;  // gate and up in one: [2 intermediate, hidden]; up alone without a gate
   at::Tensor gate_up_bias;
   at::Tensor down;  // [hidden, intermediate]
   at::Tensor down_bias;
-  at::Tensor mlp_output_norm;  // on the MLP's output (post-norm families)
 };
 
 struct ModelWeights {
   at::Tensor embedding;  // [vocabulary, hidden]
-  at::Tensor final_norm;
+  at::Tensor positions;  // [positions, hidden], where they are learned
+  NormWeights final_norm;
   at::Tensor head;  // [vocabulary, hidden]; the embedding itself where they are tied
   std::vector<LayerWeights> layers;
   int64_t bytes = 0;  // on the device

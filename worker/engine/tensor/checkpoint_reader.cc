@@ -8,7 +8,6 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 
 namespace headcount::engine {
@@ -54,27 +53,6 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(catalog::Checkpoint chec
     HC_ASSIGN_OR_RETURN(reader.files_.emplace_back(), MappedFile::Open(path));
   }
   return reader;
-}
-
-absl::Status CheckpointReader::Check(const std::string& name,
-                                     const std::vector<int64_t>& shape) const {
-  const auto found = checkpoint_.tensors.find(name);
-  if (found == checkpoint_.tensors.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("tensor ", name, " is missing"));
-  }
-  const catalog::TensorInfo& info = found->second.info;
-  if (info.shape != shape) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("tensor ", name, " has the shape [", absl::StrJoin(info.shape, ", "),
-                     "], config.json asks for [", absl::StrJoin(shape, ", "), "]"));
-  }
-  c10::ScalarType type;
-  if (!ToScalarType(info.dtype, type)) {
-    return absl::FailedPreconditionError(absl::StrCat("tensor ", name, " has the type ",
-                                                      std::string(catalog::DTypeName(info.dtype)),
-                                                      "; supported: F32, BF16, F16"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckpointReader::Read(const std::string& name, const at::Tensor& destination) const {

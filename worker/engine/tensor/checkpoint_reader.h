@@ -3,9 +3,9 @@
 // (mapped_file.h) and go to the device in their own type, which is often the smaller one, in pieces
 // of a few MiB: no tensor is held twice.
 //
-// Errors: NOT_FOUND (no such file or tensor), FAILED_PRECONDITION (its shape or type), DATA_LOSS
-// (fewer bytes than the header says, or a file that changes meanwhile), each naming the tensor or
-// the file. Throws libtorch's exceptions (see torch_guard.h). One thread at a time.
+// Errors: NOT_FOUND (no such file or tensor), DATA_LOSS (fewer bytes than the header says, or a
+// file that changes meanwhile), each naming the tensor or the file. Throws libtorch's exceptions
+// (see torch_guard.h). One thread at a time.
 
 #pragma once
 
@@ -29,10 +29,8 @@ class CheckpointReader {
 
   const catalog::Checkpoint& checkpoint() const { return checkpoint_; }
 
-  // OK when the tensor is there with this shape, as float32, bfloat16 or float16.
-  absl::Status Check(const std::string& name, const std::vector<int64_t>& shape) const;
-
-  // Fills `destination`, a contiguous tensor of the same shape, of float32 or bfloat16.
+  // Fills `destination`, a contiguous tensor of the same shape, of any floating-point type. The
+  // file's own is float32, bfloat16 or float16 (catalog::CheckTensors).
   absl::Status Read(const std::string& name, const at::Tensor& destination) const;
 
  private:

@@ -11,15 +11,12 @@
 namespace headcount::engine {
 namespace {
 
-catalog::ModelConfig Config() {
-  catalog::ModelConfig config;
-  config.head_dim = 8;
-  config.rope_theta = 10000;
-  return config;
-}
+constexpr int kDim = 8;
+
+catalog::RopeSettings Plain() { return {.theta = 10000}; }
 
 TEST(Rope, FrequenciesFallGeometrically) {
-  const auto frequencies = InverseFrequencies(Config());
+  const auto frequencies = InverseFrequencies(Plain(), kDim);
   ASSERT_EQ(frequencies.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(frequencies[i], std::pow(10000.0, -2.0 * static_cast<double>(i) / 8), 1e-7);
@@ -27,18 +24,18 @@ TEST(Rope, FrequenciesFallGeometrically) {
 }
 
 TEST(Rope, LinearScalingStretchesAllOfThem) {
-  catalog::ModelConfig config = Config();
-  config.rope_scaling = catalog::RopeScaling::kLinear;
-  config.rope_factor = 4;
-  const auto plain = InverseFrequencies(Config()), scaled = InverseFrequencies(config);
+  catalog::RopeSettings rope = Plain();
+  rope.scaling = catalog::RopeScaling::kLinear;
+  rope.factor = 4;
+  const auto plain = InverseFrequencies(Plain(), kDim), scaled = InverseFrequencies(rope, kDim);
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(scaled[i], plain[i] / 4, 1e-8);
 }
 
 TEST(Rope, Llama3ScalingKeepsShortWavesAndStretchesLongOnes) {
-  catalog::ModelConfig config = Config();
-  config.rope_scaling = catalog::RopeScaling::kLlama3;
-  config.llama3 = {8, 1, 4, 64};
-  const auto plain = InverseFrequencies(Config()), scaled = InverseFrequencies(config);
+  catalog::RopeSettings rope = Plain();
+  rope.scaling = catalog::RopeScaling::kLlama3;
+  rope.llama3 = {8, 1, 4, 64};
+  const auto plain = InverseFrequencies(Plain(), kDim), scaled = InverseFrequencies(rope, kDim);
   // Wavelengths 6.3, 63, 628, 6283 against bounds of 16 and 64 tokens.
   EXPECT_EQ(scaled[0], plain[0]);
   const double smooth = (64 / (2 * M_PI / plain[1]) - 1) / 3;
@@ -48,7 +45,7 @@ TEST(Rope, Llama3ScalingKeepsShortWavesAndStretchesLongOnes) {
 }
 
 TEST(Rope, RotatesEachPairByItsAngle) {
-  Rope rope(Config(), c10::Device(c10::DeviceType::CPU));
+  Rope rope(Plain(), kDim, c10::Device(c10::DeviceType::CPU));
   // Grows past its first size, and positions need not start at 0 or be in order.
   std::vector<int64_t> positions = {0, 700, 3, 3};
   const at::Tensor at_positions = at::from_blob(positions.data(), {4}, at::kLong);
