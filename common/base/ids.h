@@ -37,7 +37,8 @@ class CountingIds final : public IdGenerator {
 // error.
 absl::Status CheckResourceId(std::string_view field, std::string_view value);
 
-// OK for a model's name: a resource id, or two with a "/" between, as the Hugging Face hub has them.
+// OK for a model's name: a resource id, or two with a "/" between, as the Hugging Face hub has
+// them.
 absl::Status CheckModelName(std::string_view field, std::string_view value);
 
 }  // namespace headcount

@@ -99,8 +99,8 @@ struct Family {
   double local_rope_theta_default = 0;  // of layers with a window, where they have a rope of their
                                         // own; 0: they do not
   double partial_rotary_default = 1;    // the share of a head's dimensions that is rotated; 1: may
-                                      // not be set either
-  bool learned_positions = false;  // added to the embedding, instead of rope
+                                        // not be set either
+  bool learned_positions = false;       // added to the embedding, instead of rope
   bool parallel_blocks = false;  // attention and MLP read the same input, where config.json says so
   bool soft_caps = false;        // attn_logit_softcapping, final_logit_softcapping
   double attention_soft_cap_default = 0;  // where config.json leaves them out
@@ -108,9 +108,9 @@ struct Family {
   bool query_scalar = false;      // query_pre_attn_scalar in the place of head_dim
   bool scaled_embedding = false;  // by the square root of the hidden size
   bool tied_default = false;      // tie_word_embeddings, where config.json leaves it out
-  bool harness_bos = false;  // lm-evaluation-harness puts a BOS in front of what it encodes, as it does
-                            // for every model_type with "gemma" in it
-  bool scale_settings = false;    // scale_attn_weights, scale_attn_by_inverse_layer_idx
+  bool harness_bos = false;  // lm-evaluation-harness puts a BOS in front of what it encodes, as it
+                             // does for every model_type with "gemma" in it
+  bool scale_settings = false;  // scale_attn_weights, scale_attn_by_inverse_layer_idx
   QkvLayout qkv_layout = QkvLayout::kSeparate;
   SettingNames settings = {};
   ModuleNames modules = {};

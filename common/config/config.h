@@ -76,8 +76,9 @@ std::string ConfigToYaml(const Config& config);
 
 // The folder of `model`: the first of `config.model_roots` that holds one of that name, as a folder
 // or as a Hugging Face cache keeps it ("ORG/NAME" in models--ORG--NAME/snapshots/COMMIT, the commit
-// that refs/main names). INVALID_ARGUMENT unless the name passes CheckModelName; NOT_FOUND (MODEL_NOT_FOUND);
-// FAILED_PRECONDITION (MODEL_OUTSIDE_ROOT) for a link that leads out of all model roots.
+// that refs/main names). INVALID_ARGUMENT unless the name passes CheckModelName; NOT_FOUND
+// (MODEL_NOT_FOUND); FAILED_PRECONDITION (MODEL_OUTSIDE_ROOT) for a link that leads out of all
+// model roots.
 absl::StatusOr<std::string> FindModelDirectory(const Config& config, const std::string& model);
 
 // The names under which FindModelDirectory finds what a root holds, and their folders; links are

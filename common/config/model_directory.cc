@@ -30,8 +30,8 @@ bool Within(const fs::path& path, const fs::path& root) {
 constexpr char kCached[] = "models--";
 constexpr uint64_t kLongestRef = 200;
 
-// The snapshot that a folder of a Hugging Face cache (models--ORG--NAME) stands for: the commit that
-// refs/main names, or the only one there is. Nothing where there is none.
+// The snapshot that a folder of a Hugging Face cache (models--ORG--NAME) stands for: the commit
+// that refs/main names, or the only one there is. Nothing where there is none.
 std::optional<fs::path> Snapshot(const fs::path& cached) {
   std::error_code error;
   const auto ref = ReadFile((cached / "refs" / "main").string(), kLongestRef);

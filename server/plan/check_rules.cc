@@ -376,7 +376,7 @@ absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path) {
 
 absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path,
                                 const std::string& model, const ValidationContext& context) {
-  return ScoreJobs(context, model).Check(name, path);
+  return NamedJobs(context, model).CheckScores(name, path);
 }
 
 absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,

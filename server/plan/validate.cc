@@ -186,7 +186,7 @@ absl::Status CheckCompareJob(const v1::CompareSpec& spec, const ValidationContex
   HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "compare.scores"));
   for (int i = 0; i < spec.scores_size(); ++i) {
     const std::string path = absl::StrCat("compare.scores[", i, "]");
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score, CheckScore(spec.scores(i), path));
+    HC_ASSIGN_OR_RETURN(const catalog::Score* score, UserScores().Find(spec.scores(i), path));
     if (score->is_random()) {
       return InvalidField(path, spec.scores(i), "is drawn, not measured: nothing to compare");
     }

@@ -1,6 +1,7 @@
 // From strings to token ids and samples, as lm-evaluation-harness 0.4.5 does (`_encode_pair` and
-// its one-token continuations): the encoder adds special tokens where the harness does, white space at the end of a context is
-// scored with the continuation, and requests with the same input share one sample.
+// its one-token continuations): the encoder adds special tokens where the harness does, white space
+// at the end of a context is scored with the continuation, and requests with the same input share
+// one sample.
 //
 // Used by worker/eval/manifest. Pure functions of the text and the encoder. Errors:
 // INVALID_ARGUMENT naming the sample for what cannot be scored.

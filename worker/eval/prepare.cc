@@ -129,12 +129,11 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   options.cancel = hooks.cancel;
   // Inline requests are tokenised as they stand.
   const bool add_special = workload.has_task() && model.family->harness_bos;
-  HC_ASSIGN_OR_RETURN(v1::Manifest manifest, BuildManifest(
-                                                 rendered.documents,
-                                                 [&](std::string_view text) {
-                                                   return tokenizer.Encode(text, add_special);
-                                                 },
-                                                 options));
+  HC_ASSIGN_OR_RETURN(
+      v1::Manifest manifest,
+      BuildManifest(
+          rendered.documents,
+          [&](std::string_view text) { return tokenizer.Encode(text, add_special); }, options));
   manifest.set_task(rendered.task);
   manifest.set_model(workload.model());
   manifest.set_tokenizer_digest(Sha256Hex(tokenizer_bytes));

@@ -95,8 +95,8 @@ TEST_P(Parity, OfTheLastTokensLogits) {
     const char* name;
     float bound;  // relative to the largest logit
   };
-  for (const Type& type : {Type{DType::kFloat32, "float32", 1e-4f},
-                           Type{DType::kBFloat16, "bfloat16", 0.05f}}) {
+  for (const Type& type :
+       {Type{DType::kFloat32, "float32", 1e-4f}, Type{DType::kBFloat16, "bfloat16", 0.05f}}) {
     const auto engine = LoadOrDie(TinyModel(GetParam()), type.dtype);
     float worst = 0, largest = 0;
     for (size_t p = 0; p < prompts.size(); ++p) {
