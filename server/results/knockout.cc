@@ -15,11 +15,11 @@
 #include "common/base/status_macros.h"
 #include "common/catalog/scores.h"
 #include "server/results/curves.h"
-#include "server/results/head_means.h"
 #include "server/results/job_results.h"
 #include "server/results/ranks.h"
 #include "server/results/rule_index.h"
 #include "server/results/rule_outcomes.h"
+#include "server/results/score_means.h"
 
 namespace headcount::results {
 namespace {
@@ -62,7 +62,7 @@ absl::Status AddAgreements(store::JobStore& jobs, store::ArtifactStore& artifact
   for (const catalog::Score& score : catalog::Scores()) {
     if (!score.is_random()) scores.push_back(&score);
   }
-  HC_ASSIGN_OR_RETURN(const HeadMeans means, ReadHeadMeans(jobs, artifacts, score_job, scores));
+  HC_ASSIGN_OR_RETURN(const ScoreMeans means, ReadScoreMeans(jobs, artifacts, score_job, scores));
   if (means.heads != answer->heads() || means.layers < answer->layers()) {
     return WithReason(
         absl::FailedPreconditionError(

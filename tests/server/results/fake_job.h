@@ -18,7 +18,7 @@
 
 namespace headcount::results {
 
-class FakeJob final : public store::JobStore {
+class FakeJob : public store::JobStore {
  public:
   static constexpr const char* kName = "projects/default/jobs/test";
 

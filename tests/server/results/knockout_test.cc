@@ -10,8 +10,8 @@
 #include "common/base/errors.h"
 #include "common/catalog/scores.h"
 #include "server/results/curves.h"
-#include "server/results/head_means.h"
 #include "server/results/ranks.h"
+#include "server/results/score_means.h"
 #include "tests/server/results/two_jobs.h"
 
 namespace headcount::results {
@@ -66,8 +66,8 @@ TEST(Knockout, ScoresAreHeldAgainstTheDamage) {
   ASSERT_EQ(answer.agreements_size(), static_cast<int>(catalog::Scores().size()) - 1);
   for (const v1::ScoreAgreement& agreement : answer.agreements()) {
     const catalog::Score* score = catalog::FindScore(agreement.score()).value();
-    const HeadMeans means =
-        ReadHeadMeans(store, store.artifacts(), TwoJobs::kSecond, std::vector{score}).value();
+    const ScoreMeans means =
+        ReadScoreMeans(store, store.artifacts(), TwoJobs::kSecond, std::vector{score}).value();
     std::vector<double> activity, damage;
     for (const int layer : {0, 2}) {
       for (int head = 0; head < kHeads; ++head) {

@@ -17,15 +17,15 @@
 
 namespace headcount::results {
 
-struct HeadMeans {
+struct ScoreMeans {
   int layers = 0;
   int heads = 0;
   int64_t samples = 0;
   std::vector<std::vector<double>> values;  // [score][layer x heads + head]
 };
 
-absl::StatusOr<HeadMeans> ReadHeadMeans(store::JobStore& jobs, store::ArtifactStore& artifacts,
-                                        const std::string& job,
-                                        std::span<const catalog::Score* const> scores);
+absl::StatusOr<ScoreMeans> ReadScoreMeans(store::JobStore& jobs, store::ArtifactStore& artifacts,
+                                          const std::string& job,
+                                          std::span<const catalog::Score* const> scores);
 
 }  // namespace headcount::results

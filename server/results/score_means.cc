@@ -1,6 +1,6 @@
-// See head_means.h.
+// See score_means.h.
 
-#include "server/results/head_means.h"
+#include "server/results/score_means.h"
 
 #include <cmath>
 #include <limits>
@@ -11,15 +11,15 @@
 
 namespace headcount::results {
 
-absl::StatusOr<HeadMeans> ReadHeadMeans(store::JobStore& jobs, store::ArtifactStore& artifacts,
-                                        const std::string& job,
-                                        std::span<const catalog::Score* const> scores) {
+absl::StatusOr<ScoreMeans> ReadScoreMeans(store::JobStore& jobs, store::ArtifactStore& artifacts,
+                                          const std::string& job,
+                                          std::span<const catalog::Score* const> scores) {
   HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, job));
   std::vector<const catalog::Expression*> expressions;
   for (const catalog::Score* score : scores) expressions.push_back(&score->expression);
   HC_ASSIGN_OR_RETURN(ScoreReader reader,
                       ScoreReader::Open(jobs, artifacts, results, std::move(expressions)));
-  HeadMeans means;
+  ScoreMeans means;
   means.layers = reader.layers();
   means.heads = reader.heads();
   means.samples = reader.stored_samples();
