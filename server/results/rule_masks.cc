@@ -56,8 +56,7 @@ void AddFloats(const std::string& bytes, std::vector<double>& sums) {
 std::string Means(std::span<const double> sums, int64_t count) {
   std::string bytes(sums.size() * sizeof(float), '\0');
   for (size_t i = 0; i < sums.size(); ++i) {
-    const auto mean =
-        static_cast<float>(count > 0 ? sums[i] / static_cast<double>(count) : 0.0);
+    const auto mean = static_cast<float>(count > 0 ? sums[i] / static_cast<double>(count) : 0.0);
     std::memcpy(bytes.data() + i * sizeof(float), &mean, sizeof(float));
   }
   return bytes;
@@ -74,9 +73,9 @@ absl::StatusOr<RuleMasks> ReadRuleMasks(store::JobStore& jobs, store::ArtifactSt
   const v1::StagePlan& plan = results.ablate->plan;
   const int stage_rule = StageRule(plan, rule);
   if (rule < 0 || stage_rule >= plan.rules_size()) {
-    return InvalidField("rule", absl::StrCat(rule),
-                        absl::StrCat(job, " has rules 0 to ",
-                                     ShownRule(plan, plan.rules_size() - 1)));
+    return InvalidField(
+        "rule", absl::StrCat(rule),
+        absl::StrCat(job, " has rules 0 to ", ShownRule(plan, plan.rules_size() - 1)));
   }
   HC_ASSIGN_OR_RETURN(const auto manifest, ReadManifest(artifacts, results.manifest_digest));
   RuleMasks out;
@@ -152,9 +151,9 @@ absl::StatusOr<v1::HeadMeans> ReadHeadMeans(store::JobStore& jobs, store::Artifa
     first_count += sums.first_count();
   }
   if (first_count == 0) {
-    return WithReason(absl::FailedPreconditionError(
-                          absl::StrCat(job, ": none of its samples is finite")),
-                      "NON_FINITE");
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(job, ": none of its samples is finite")),
+        "NON_FINITE");
   }
   v1::HeadMeans means;
   means.set_job(job);
