@@ -93,6 +93,7 @@ void PrintPoints(const Style& style, const v1::Curves& curves) {
                {"zeroed %", Align::kRight},
                {"accuracy %", Align::kRight},
                {"+-", Align::kRight},
+               {"acc_norm %", Align::kRight},
                {"vs. baseline", Align::kRight},
                {"95 %", Align::kRight},
                {"p Holm", Align::kRight},
@@ -107,7 +108,8 @@ void PrintPoints(const Style& style, const v1::Curves& curves) {
       if (point.rule() < 0) continue;
       table.AddRow({curve.id(), Percent(point.nominal_fraction()), Plain(point.threshold(), "%.4g"),
                     Percent(point.share_zeroed()), Percent(point.accuracy()),
-                    Percent(point.standard_error()), Percent(point.difference()),
+                    Percent(point.standard_error()), Percent(point.accuracy_norm()),
+                    Percent(point.difference()),
                     Range(point.difference_low(), point.difference_high(), 100, "%.1f"),
                     Plain(point.difference_p_holm(), "%.3g"), Plain(point.mcnemar_p_holm(), "%.3g"),
                     absl::StrFormat("%d/%d", point.flips_to_wrong(), point.flips_to_right()),
@@ -127,14 +129,20 @@ void PrintPoints(const Style& style, const v1::Curves& curves) {
 void Print(Context& context, const v1::Curves& curves, bool points, bool chart) {
   const Style& style = context.style();
   const v1::CurvePoint& base = curves.baseline();
-  std::printf("baseline: accuracy %s %% +- %s over %lld documents%s\n",
+  const bool plain = curves.metric().empty() || curves.metric() == "acc";
+  const std::string measure = plain ? "accuracy" : curves.metric();
+  std::printf("baseline: %s %s %% +- %s over %lld documents%s\n", measure.c_str(),
               Percent(base.accuracy()).c_str(), Percent(base.standard_error()).c_str(),
               static_cast<long long>(base.documents()),
               curves.complete() ? "" : "  (the job still runs: these are the results so far)");
+  if (std::isfinite(base.accuracy_norm()) && plain) {
+    std::printf("          acc_norm %s %% (--metric acc_norm for its curves)\n",
+                Percent(base.accuracy_norm()).c_str());
+  }
   if (chart) {
     Chart picture;
     picture.x_title = "% of heads zeroed";
-    picture.y_title = "accuracy, %";
+    picture.y_title = measure + ", %";
     picture.reference = 100 * base.accuracy();
     for (const v1::Curve& curve : curves.curves()) {
       ChartLine line{curve.id(), {}, {}};
@@ -157,6 +165,7 @@ void AddCurves(CLI::App& app, Context& context) {
   struct Flags {
     std::string job;
     double margin = 1;
+    std::string metric;
     int bootstrap = 2'000;
     uint64_t seed = 0;
     bool points = false;
@@ -177,6 +186,9 @@ void AddCurves(CLI::App& app, Context& context) {
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
   command->add_option("--bootstrap-seed", flags->seed, "seed of the draws")->capture_default_str();
+  command->add_option("--metric", flags->metric,
+                      "what counts as right, e.g. acc_norm (default: the task's first metric; "
+                      "headcount tasks)");
   command->add_flag("--points", flags->points, "every point with its statistics");
   command->add_flag("--no-chart", flags->no_chart, "tables only");
   command->footer("Example: headcount curves k3v9x2m4qp --points");
@@ -184,6 +196,7 @@ void AddCurves(CLI::App& app, Context& context) {
     v1::GetCurvesRequest request;
     request.set_job(context.JobName(flags->job));
     request.set_margin_points(flags->margin);
+    request.set_metric(flags->metric);
     request.set_bootstrap_draws(flags->bootstrap);
     request.set_bootstrap_seed(flags->seed);
     v1::Curves curves;

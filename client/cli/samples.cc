@@ -9,6 +9,44 @@
 #include "client/cli/table.h"
 
 namespace headcount::cli {
+namespace {
+
+// The beginning of a text, at most `most` code points of it.
+std::string Beginning(const std::string& text, size_t most) {
+  size_t end = 0;
+  for (size_t shown = 0; end < text.size(); ++end) {
+    const bool starts = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (starts && shown++ == most) return text.substr(0, end) + "...";
+  }
+  return text;
+}
+
+// Generated texts: what each filter took out of them, and how they begin. --json has the whole.
+Table GeneratedTable(const v1::SampleRecord& first) {
+  using Align = Table::Align;
+  std::vector<Table::Column> columns = {{"sample"}, {"rule", Align::kRight}, {"label"}};
+  for (const v1::Answer& answer : first.answers()) columns.push_back({answer.metric()});
+  columns.push_back({"zeroed %", Align::kRight});
+  columns.push_back({"new tokens", Align::kRight});
+  columns.push_back({"text"});
+  return Table(std::move(columns));
+}
+
+std::vector<std::string> GeneratedRow(const v1::SampleRecord& record) {
+  constexpr size_t kShown = 40;
+  std::vector<std::string> row = {record.sample(), absl::StrCat(record.rule()),
+                                  record.rule_label()};
+  for (const v1::Answer& answer : record.answers()) {
+    row.push_back(
+        absl::StrCat(answer.correct() ? "+ " : "- ", Beginning(answer.text(), kShown / 2)));
+  }
+  row.push_back(absl::StrFormat("%.1f", 100 * record.share_zeroed()));
+  row.push_back(absl::StrCat(record.generated_tokens_size()));
+  row.push_back(Beginning(record.text(), kShown));
+  return row;
+}
+
+}  // namespace
 
 void AddSamples(CLI::App& app, Context& context) {
   struct Flags {
@@ -43,14 +81,22 @@ void AddSamples(CLI::App& app, Context& context) {
                  {"label"},
                  {"log-likelihoods"},
                  {"answer", Align::kRight},
+                 {"norm", Align::kRight},
                  {"gold", Align::kRight},
                  {"correct"},
                  {"zeroed %", Align::kRight},
                  {"tokens", Align::kRight}});
     v1::SampleRecord record;
+    bool generated = false;
     while (reader->Read(&record)) {
       if (context.json) {
         context.PrintJson(record);
+        continue;
+      }
+      if (!record.answers().empty()) {
+        if (!generated) table = GeneratedTable(record);
+        generated = true;
+        table.AddRow(GeneratedRow(record));
         continue;
       }
       const std::string likelihoods =
@@ -58,6 +104,7 @@ void AddSamples(CLI::App& app, Context& context) {
                         [](std::string* out, float v) { absl::StrAppendFormat(out, "%.3f", v); });
       table.AddRow({record.sample(), absl::StrCat(record.rule()), record.rule_label(), likelihoods,
                     record.prediction() < 0 ? "" : absl::StrCat(record.prediction()),
+                    record.prediction_norm() < 0 ? "" : absl::StrCat(record.prediction_norm()),
                     record.gold() < 0 ? "" : absl::StrCat(record.gold()),
                     record.prediction() < 0 ? ""
                     : record.correct()      ? "yes"

@@ -46,7 +46,22 @@ struct SubmitFlags {
   std::vector<std::string> models;
   std::vector<std::string> tasks;
   bool consecutive = false;
+  std::string mask_update;  // ablate and sweep
 };
+
+v1::MaskUpdate MaskUpdateOf(const std::string& text) {
+  if (text == "every-step") return v1::MASK_UPDATE_EVERY_STEP;
+  if (text == "prompt-once") return v1::MASK_UPDATE_PROMPT_ONCE;
+  return v1::MASK_UPDATE_UNSPECIFIED;
+}
+
+void AddMaskUpdate(CLI::App* command, SubmitFlags& flags) {
+  command
+      ->add_option("--mask-update", flags.mask_update,
+                   "of a task that generates: decide anew at every step (the default), or once on "
+                   "the prompt")
+      ->check(CLI::IsMember({"every-step", "prompt-once"}));
+}
 
 void AddCommonFlags(CLI::App* command, SubmitFlags& flags) {
   flags.workload.AddTo(command);
@@ -163,6 +178,7 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
                             !rule.has_static_heads();
     if (takes_unit) rule.set_unit(UnitOf(flags));
     if (rule.has_threshold()) rule.set_group_score(GroupScoreOf(flags));
+    rule.set_mask_update(MaskUpdateOf(flags.mask_update));
     *job.mutable_ablate()->add_rules() = std::move(rule);
   }
   return job;
@@ -189,6 +205,7 @@ absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flag
   }
   for (double fraction : flags.fractions) sweep->add_fractions(fraction);
   sweep->set_random_seed(flags.random_seed);
+  sweep->set_mask_update(MaskUpdateOf(flags.mask_update));
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
   HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
@@ -299,6 +316,7 @@ void AddSubmit(CLI::App& app, Context& context) {
 
   CLI::App* ablate = submit->add_subcommand("ablate", "run every sample under each rule");
   AddCommonFlags(ablate, *flags);
+  AddMaskUpdate(ablate, *flags);
   AddRuleFlags(ablate, *flags);
   ablate
       ->add_option(
@@ -320,6 +338,7 @@ void AddSubmit(CLI::App& app, Context& context) {
       submit->add_subcommand("sweep", "the paper's experiment: scores x fractions, with curves");
   AddCommonFlags(sweep, *flags);
   AddScoreFlags(sweep, *flags);
+  AddMaskUpdate(sweep, *flags);
   AddRuleFlags(sweep, *flags);
   sweep->footer(
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "

@@ -53,6 +53,9 @@ void WorkloadFlags::AddTo(CLI::App* command) {
                    "plain, or the model's chat template with the examples in one turn or as turns")
       ->check(CLI::IsMember({"plain", "single-turn", "multi-turn"}))
       ->capture_default_str();
+  command->add_option(
+      "--max-new-tokens", max_new_tokens,
+      "of a task that generates: fewer new tokens than its own limit; 0: that limit");
   command->add_option("--system", system_instruction, "system instruction");
   command->add_option("--dtype", dtype, "auto (the checkpoint's), float32 or bfloat16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
@@ -82,6 +85,7 @@ absl::StatusOr<v1::Workload> WorkloadFlags::ToWorkload() const {
   if (chat == "single-turn") source->set_chat(v1::CHAT_FORMAT_SINGLE_TURN);
   if (chat == "multi-turn") source->set_chat(v1::CHAT_FORMAT_MULTI_TURN);
   source->set_system_instruction(system_instruction);
+  source->set_max_new_tokens(max_new_tokens);
   return out;
 }
 

@@ -22,6 +22,7 @@ struct WorkloadFlags {
   std::string dtype = "auto";
   std::string requests;  // file
   bool fresh = false;
+  int max_new_tokens = 0;
 
   void AddTo(CLI::App* command);
   // Reads the requests file where one is named. INVALID_ARGUMENT with file and line, NOT_FOUND for

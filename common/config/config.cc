@@ -161,6 +161,7 @@ absl::StatusOr<Config> Parse(const std::string& yaml, const std::string& folder)
        {"worker_program", Folder("worker_program", folder, &config.worker_program)},
        {"samples_per_unit", Whole("samples_per_unit", &config.samples_per_unit)},
        {"rules_per_unit", Whole("rules_per_unit", &config.rules_per_unit)},
+       {"prompts_per_unit", Whole("prompts_per_unit", &config.prompts_per_unit)},
        {"lease_seconds", Whole("lease_seconds", &config.lease)},
        {"task_target_seconds", Whole("task_target_seconds", &config.task_target)},
        {"worker_orphan_exit_seconds",
@@ -226,6 +227,7 @@ absl::Status CheckConfig(const Config& config) {
   }
   HC_RETURN_IF_ERROR(CheckRange("samples_per_unit", config.samples_per_unit, 1, 256));
   HC_RETURN_IF_ERROR(CheckRange("rules_per_unit", config.rules_per_unit, 1, 64));
+  HC_RETURN_IF_ERROR(CheckRange("prompts_per_unit", config.prompts_per_unit, 1, 256));
   HC_RETURN_IF_ERROR(CheckRange("lease_seconds", config.lease.count(), 2, 3600));
   HC_RETURN_IF_ERROR(CheckRange("task_target_seconds", config.task_target.count(), 1, 3600));
   HC_RETURN_IF_ERROR(
@@ -300,6 +302,7 @@ std::string ConfigToYaml(const Config& config) {
   if (!config.worker_program.empty()) text("worker_program", config.worker_program);
   number("samples_per_unit", config.samples_per_unit);
   number("rules_per_unit", config.rules_per_unit);
+  number("prompts_per_unit", config.prompts_per_unit);
   number("lease_seconds", config.lease.count());
   number("task_target_seconds", config.task_target.count());
   number("worker_orphan_exit_seconds", config.worker_orphan_exit.count());

@@ -43,6 +43,7 @@ struct Config {
 
   int samples_per_unit = 32;                                    // 1..256
   int rules_per_unit = 4;                                       // 1..64
+  int prompts_per_unit = 4;                                     // 1..256; of stages that generate
   std::chrono::seconds lease = std::chrono::seconds(30);        // 2..3600
   std::chrono::seconds task_target = std::chrono::seconds(20);  // length a lease is cut to, 1..3600
   std::chrono::seconds worker_orphan_exit =

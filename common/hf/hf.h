@@ -1,6 +1,6 @@
-/* The C border between common/hf (C++) and its Rust crate (src/lib.rs): tokenizers and Jinja
- * templates. Only the C++ files of this folder include it; everyone else uses tokenizer.h,
- * chat_template.h and template.h.
+/* The C border between common/hf (C++) and its Rust crate (src/lib.rs): tokenizers, Jinja
+ * templates and Python's regular expressions. Only the C++ files of this folder include it;
+ * everyone else uses tokenizer.h, chat_template.h, template.h and regex.h.
  *
  * Every function that can fail returns an HcHfCode; on anything but HC_HF_OK it fills *error with
  * UTF-8 text and leaves the other outputs alone. Bytes and ids that come out are owned by the
@@ -68,6 +68,29 @@ void hc_hf_template_free(HcHfTemplate* tmpl);
  * what strftime_now() shows; NULL leaves that function undefined. */
 HcHfCode hc_hf_template_render(const HcHfTemplate* tmpl, const uint8_t* json, size_t size,
                                const int64_t* now, HcHfBytes* out, HcHfBytes* error);
+
+typedef struct HcHfRegex HcHfRegex;
+
+/* A regular expression in Python's syntax; backtracking is bounded. */
+HcHfCode hc_hf_regex_new(const uint8_t* pattern, size_t size, HcHfRegex** out, HcHfBytes* error);
+void hc_hf_regex_free(HcHfRegex* regex);
+/* Python's re.findall as JSON: a list of matches, each a list of its groups' texts ("" for one that
+ * took no part), or of the whole match where the expression has no group. */
+HcHfCode hc_hf_regex_find_all(const HcHfRegex* regex, const uint8_t* text, size_t size,
+                              HcHfBytes* out, HcHfBytes* error);
+/* The text without any match. */
+HcHfCode hc_hf_regex_remove(const HcHfRegex* regex, const uint8_t* text, size_t size,
+                            HcHfBytes* out, HcHfBytes* error);
+
+/* Methods of Python's str. */
+typedef enum HcHfChange {
+  HC_HF_LOWER = 0,
+  HC_HF_UPPER = 1,
+  HC_HF_STRIP = 2,
+  HC_HF_LEFT_STRIP = 3,
+} HcHfChange;
+HcHfCode hc_hf_change_text(HcHfChange change, const uint8_t* text, size_t size, HcHfBytes* out,
+                           HcHfBytes* error);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -58,4 +58,18 @@ absl::StatusOr<std::optional<int64_t>> ReadConfigTokenId(const std::string& dire
   return id.get<int64_t>();
 }
 
+absl::StatusOr<std::vector<int64_t>> ReadEndTokenIds(const std::string& directory) {
+  for (std::string_view file : {"generation_config.json", "config.json"}) {
+    HC_ASSIGN_OR_RETURN(const json config, ReadJsonObject(directory, file));
+    const auto it = config.find("eos_token_id");
+    if (it == config.end()) continue;
+    std::vector<int64_t> ids;
+    for (const json& id : it->is_array() ? *it : json::array({*it})) {
+      if (id.is_number_integer()) ids.push_back(id.get<int64_t>());
+    }
+    if (!ids.empty()) return ids;
+  }
+  return std::vector<int64_t>{};
+}
+
 }  // namespace headcount::hf::internal

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
@@ -26,5 +27,9 @@ absl::StatusOr<std::map<std::string, std::string>> ReadSpecialTokens(const std::
 // config.json's bos_token_id or eos_token_id; of a list, the first.
 absl::StatusOr<std::optional<int64_t>> ReadConfigTokenId(const std::string& directory,
                                                          std::string_view key);
+
+// What transformers' generate() stops at: eos_token_id of generation_config.json, a number or a
+// list, else of config.json. Empty where neither names one.
+absl::StatusOr<std::vector<int64_t>> ReadEndTokenIds(const std::string& directory);
 
 }  // namespace headcount::hf::internal

@@ -3,6 +3,7 @@
 #include "common/hf/tokenizer.h"
 
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
@@ -60,6 +61,13 @@ absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& directory) {
   };
   HC_ASSIGN_OR_RETURN(tokenizer.bos_id_, find("bos_token", "bos_token_id"));
   HC_ASSIGN_OR_RETURN(tokenizer.eos_id_, find("eos_token", "eos_token_id"));
+  std::set<int32_t> ends;
+  if (tokenizer.eos_id_.has_value()) ends.insert(*tokenizer.eos_id_);
+  HC_ASSIGN_OR_RETURN(const std::vector<int64_t> configured, internal::ReadEndTokenIds(directory));
+  for (const int64_t id : configured) {
+    if (id >= 0 && id < tokenizer.VocabSize()) ends.insert(static_cast<int32_t>(id));
+  }
+  tokenizer.end_ids_.assign(ends.begin(), ends.end());
   return tokenizer;
 }
 
@@ -89,6 +97,15 @@ absl::StatusOr<std::string> Tokenizer::Decode(std::span<const int32_t> ids,
                                                unsigned_ids.size(), skip_special, &out, &error);
   if (code != HC_HF_OK) return internal::TakeError(code, error);
   return internal::Take(out);
+}
+
+absl::StatusOr<std::string> Tokenizer::DecodeGenerated(std::span<const int32_t> ids,
+                                                       bool skip_special) const {
+  std::vector<int32_t> known;
+  for (const int32_t id : ids) {
+    if (IdToToken(id).has_value()) known.push_back(id);
+  }
+  return Decode(known, skip_special);
 }
 
 std::optional<std::string> Tokenizer::IdToToken(int32_t id) const {

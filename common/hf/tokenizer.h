@@ -50,6 +50,14 @@ class Tokenizer {
   // else nothing.
   std::optional<int32_t> bos_id() const { return bos_id_; }
   std::optional<int32_t> eos_id() const { return eos_id_; }
+  // The tokens that end a generated text: eos_id, and those of generation_config.json, else of
+  // config.json. Ascending.
+  const std::vector<int32_t>& end_ids() const { return end_ids_; }
+
+  // Decode for what a model generated: as transformers does, ids that the tokenizer does not have
+  // are left out (a model's embedding may have more rows).
+  absl::StatusOr<std::string> DecodeGenerated(std::span<const int32_t> ids,
+                                              bool skip_special) const;
 
  private:
   struct Free {
@@ -62,6 +70,7 @@ class Tokenizer {
   int vocab_size_ = 0;
   std::optional<int32_t> bos_id_;
   std::optional<int32_t> eos_id_;
+  std::vector<int32_t> end_ids_;
 };
 
 }  // namespace headcount::hf

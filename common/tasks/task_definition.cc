@@ -6,17 +6,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <span>
 #include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/errors.h"
 #include "common/base/files.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/hf/template.h"
+#include "common/tasks/metric_keys.h"
+#include "common/tasks/yaml_reader.h"
 
 namespace headcount::tasks {
 namespace {
@@ -41,20 +42,18 @@ const std::vector<std::string> kKeys = {"task",
                                         "target_delimiter",
                                         "metric_list",
                                         "headcount",
-                                        "fewshot_delimiter"};
+                                        "fewshot_delimiter",
+                                        "generation_kwargs",
+                                        "filter_list"};
 // lm-eval's keys that only say where Hugging Face keeps the rows, or describe.
 const std::vector<std::string> kWithoutEffect = {
     "dataset_path", "dataset_name", "dataset_kwargs",       "tag",
     "task_alias",   "metadata",     "should_decontaminate", "doc_to_decontamination_query"};
-const std::vector<std::string> kNotServed = {
-    "include", "group",      "filter_list",  "generation_kwargs", "process_docs", "process_results",
-    "repeats", "use_prompt", "doc_to_image", "gen_prefix",        "unsafe_code"};
+const std::vector<std::string> kNotServed = {"include",         "group",      "process_docs",
+                                             "process_results", "repeats",    "use_prompt",
+                                             "doc_to_image",    "gen_prefix", "unsafe_code"};
 const std::vector<std::string> kHeadcountKeys = {"title",   "data",   "format",
                                                  "columns", "splits", "subtasks"};
-
-bool Contains(std::span<const std::string> list, const std::string& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 bool IsColumnName(const std::string& text) {
   return !text.empty() && text.find_first_not_of(
@@ -62,77 +61,7 @@ bool IsColumnName(const std::string& text) {
                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == std::string::npos;
 }
 
-// One file being read: knows its name and turns nodes into values or into errors that say where.
-class Reader {
- public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
-
-  absl::Status Error(const std::string& key, const YAML::Node& node,
-                     const std::string& message) const {
-    std::string value;
-    if (node.IsDefined()) value = node.IsScalar() ? node.Scalar() : YAML::Dump(node);
-    return InvalidField(absl::StrCat(Where(node), key), value, message, "BAD_TASK_FILE");
-  }
-  absl::Status NotServed(const std::string& key, const YAML::Node& node,
-                         const std::string& allowed) const {
-    return WithReason(
-        absl::UnimplementedError(absl::StrCat(Where(node), key, ": \"", YAML::Dump(node),
-                                              "\" is not served; ", allowed)),
-        "BAD_TASK_FILE");
-  }
-
-  // `out` is left alone where the key is absent.
-  absl::Status String(const YAML::Node& map, const char* key, std::string* out) const {
-    const YAML::Node node = map[key];
-    if (!node.IsDefined()) return absl::OkStatus();
-    HC_RETURN_IF_ERROR(NoCode(key, node));
-    if (!node.IsScalar()) return Error(key, node, "must be a string");
-    *out = node.Scalar();
-    return absl::OkStatus();
-  }
-  absl::Status Strings(const YAML::Node& map, const char* key,
-                       std::vector<std::string>* out) const {
-    const YAML::Node node = map[key];
-    if (!node.IsDefined()) return absl::OkStatus();
-    if (!node.IsSequence()) return Error(key, node, "must be a list of strings");
-    for (const YAML::Node& item : node) {
-      HC_RETURN_IF_ERROR(NoCode(key, item));
-      if (!item.IsScalar()) return Error(key, item, "must be a list of strings");
-      out->push_back(item.Scalar());
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Keys(const YAML::Node& map, const std::string& prefix,
-                    std::span<const std::string> allowed) const {
-    std::vector<std::string> seen;
-    for (const auto& entry : map) {
-      const std::string key = entry.first.Scalar();
-      if (Contains(seen, key)) return Error(prefix + key, entry.first, "is given twice");
-      seen.push_back(key);
-      if (Contains(allowed, key)) continue;
-      return Error(prefix + key, entry.second,
-                   absl::StrCat("unknown key; allowed: ",
-                                absl::StrJoin(allowed.begin(), allowed.end(), ", ")));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  std::string Where(const YAML::Node& node) const {
-    if (!node.IsDefined() || node.Mark().line < 0) return file_ + ": ";
-    return absl::StrCat(file_, ":", node.Mark().line + 1, ": ");
-  }
-  absl::Status NoCode(const std::string& key, const YAML::Node& node) const {
-    if (node.Tag().starts_with("!f")) {
-      return Error(key, node, "!function is refused: a task file never runs code");
-    }
-    return absl::OkStatus();
-  }
-
-  std::string file_;
-};
-
-absl::Status ParseFewShot(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
+absl::Status ParseFewShot(const YamlReader& reader, const YAML::Node& root, TaskDefinition* task) {
   HC_RETURN_IF_ERROR(reader.String(root, "fewshot_split", &task->fewshot_split));
   std::string test_split;
   HC_RETURN_IF_ERROR(reader.String(root, "test_split", &test_split));
@@ -169,7 +98,17 @@ absl::Status ParseFewShot(const Reader& reader, const YAML::Node& root, TaskDefi
   return absl::OkStatus();
 }
 
-absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
+// That it parses; which columns it needs shows when it meets a row.
+absl::Status CheckTemplate(const YamlReader& reader, const std::string& key,
+                           const YAML::Node& node) {
+  if (!node.IsDefined() || !node.IsScalar()) return absl::OkStatus();
+  const absl::Status parsed = hf::TextTemplate::Parse(node.Scalar()).status();
+  if (parsed.ok()) return parsed;
+  return reader.Error(key, node, std::string(parsed.message()));
+}
+
+absl::Status ParseTemplates(const YamlReader& reader, const YAML::Node& root,
+                            TaskDefinition* task) {
   HC_RETURN_IF_ERROR(reader.String(root, "description", &task->description));
   HC_RETURN_IF_ERROR(reader.String(root, "doc_to_text", &task->doc_to_text));
   HC_RETURN_IF_ERROR(reader.String(root, "doc_to_target", &task->doc_to_target));
@@ -181,7 +120,14 @@ absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDe
   if (task->doc_to_target.empty()) {
     return reader.Error("doc_to_target", root["doc_to_target"], "is required");
   }
+  for (const char* key : {"description", "doc_to_text", "doc_to_target"}) {
+    HC_RETURN_IF_ERROR(CheckTemplate(reader, key, root[key]));
+  }
   const YAML::Node choices = root["doc_to_choice"];
+  if (task->output_type == OutputType::kGenerateUntil) {
+    if (!choices.IsDefined()) return absl::OkStatus();
+    return reader.NotServed("doc_to_choice", choices, "generate_until compares texts");
+  }
   if (choices.IsDefined() && choices.IsScalar()) {
     std::string text;
     HC_RETURN_IF_ERROR(reader.String(root, "doc_to_choice", &text));
@@ -194,9 +140,13 @@ absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDe
                           "must be a list of templates, a column, or one {{ expression }} that "
                           "is a list");
     }
+    HC_RETURN_IF_ERROR(CheckTemplate(reader, "doc_to_choice", choices));
     task->doc_to_choice = {text};
     task->doc_to_choice_is_list_template = true;
     return absl::OkStatus();
+  }
+  for (const YAML::Node& choice : choices) {
+    HC_RETURN_IF_ERROR(CheckTemplate(reader, "doc_to_choice", choice));
   }
   HC_RETURN_IF_ERROR(reader.Strings(root, "doc_to_choice", &task->doc_to_choice));
   if (task->doc_to_choice.size() < 2 || task->doc_to_choice.size() > 32) {
@@ -205,36 +155,8 @@ absl::Status ParseTemplates(const Reader& reader, const YAML::Node& root, TaskDe
   return absl::OkStatus();
 }
 
-absl::Status ParseMetrics(const Reader& reader, const YAML::Node& root, TaskDefinition* task) {
-  const YAML::Node list = root["metric_list"];
-  if (!list.IsDefined()) {
-    task->metrics = {"acc"};
-    return absl::OkStatus();
-  }
-  if (!list.IsSequence() || list.size() == 0) {
-    return reader.Error("metric_list", list, "must be a list of metrics");
-  }
-  const std::vector<std::string> allowed = {"metric", "aggregation", "higher_is_better"};
-  for (const YAML::Node& entry : list) {
-    if (!entry.IsMap()) return reader.Error("metric_list", entry, "must be a list of maps");
-    HC_RETURN_IF_ERROR(reader.Keys(entry, "metric_list.", allowed));
-    std::string metric;
-    std::string aggregation = "mean";
-    HC_RETURN_IF_ERROR(reader.String(entry, "metric", &metric));
-    HC_RETURN_IF_ERROR(reader.String(entry, "aggregation", &aggregation));
-    if (metric != "acc" && metric != "acc_norm") {
-      return reader.NotServed("metric_list.metric", entry["metric"], "allowed: acc, acc_norm");
-    }
-    if (aggregation != "mean") {
-      return reader.NotServed("metric_list.aggregation", entry["aggregation"], "allowed: mean");
-    }
-    if (!Contains(task->metrics, metric)) task->metrics.push_back(metric);
-  }
-  return absl::OkStatus();
-}
-
 // A path below the data folder, with {subtask} in the file's name exactly where there are subtasks.
-absl::Status CheckPattern(const Reader& reader, const std::string& key, const YAML::Node& node,
+absl::Status CheckPattern(const YamlReader& reader, const std::string& key, const YAML::Node& node,
                           bool has_subtasks) {
   const std::string pattern = node.IsDefined() && node.IsScalar() ? node.Scalar() : "";
   const fs::path path(pattern);
@@ -254,7 +176,7 @@ absl::Status CheckPattern(const Reader& reader, const std::string& key, const YA
   return absl::OkStatus();
 }
 
-absl::Status ParseSubtasks(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+absl::Status ParseSubtasks(const YamlReader& reader, const YAML::Node& node, TaskDefinition* task) {
   const std::string key = "headcount.subtasks";
   if (node.IsMap()) {
     const std::vector<std::string> allowed = {"pattern"};
@@ -277,7 +199,7 @@ absl::Status ParseSubtasks(const Reader& reader, const YAML::Node& node, TaskDef
   return absl::OkStatus();
 }
 
-absl::Status ParseSplits(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+absl::Status ParseSplits(const YamlReader& reader, const YAML::Node& node, TaskDefinition* task) {
   if (!node.IsDefined() || !node.IsMap() || node.size() == 0) {
     return reader.Error("headcount.splits", node, "must map each split to a file pattern");
   }
@@ -291,7 +213,7 @@ absl::Status ParseSplits(const Reader& reader, const YAML::Node& node, TaskDefin
   return absl::OkStatus();
 }
 
-absl::Status ParseData(const Reader& reader, const YAML::Node& node, TaskDefinition* task) {
+absl::Status ParseData(const YamlReader& reader, const YAML::Node& node, TaskDefinition* task) {
   if (!node.IsDefined() || !node.IsMap()) {
     return reader.Error("headcount", node, "must be a map that says where the rows lie");
   }
@@ -323,7 +245,7 @@ absl::Status ParseData(const Reader& reader, const YAML::Node& node, TaskDefinit
 }
 
 absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string& file) {
-  const Reader reader(file);
+  const YamlReader reader(file);
   const YAML::Node root = YAML::Load(yaml);
   if (!root.IsMap()) return reader.Error("task", root, "a task file must be a map of keys");
   for (const std::string& key : kNotServed) {
@@ -343,8 +265,11 @@ absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string&
   }
   std::string output_type = "multiple_choice";
   HC_RETURN_IF_ERROR(reader.String(root, "output_type", &output_type));
-  if (output_type != "multiple_choice") {
-    return reader.NotServed("output_type", root["output_type"], "allowed: multiple_choice");
+  if (output_type == "generate_until") {
+    task.output_type = OutputType::kGenerateUntil;
+  } else if (output_type != "multiple_choice") {
+    return reader.NotServed("output_type", root["output_type"],
+                            "allowed: multiple_choice, generate_until");
   }
   HC_RETURN_IF_ERROR(ParseData(reader, root["headcount"], &task));
   HC_RETURN_IF_ERROR(reader.String(root, "validation_split", &task.test_split));
@@ -358,11 +283,19 @@ absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string&
     return reader.Error("fewshot_split", root["fewshot_split"], "must be one of headcount.splits");
   }
   HC_RETURN_IF_ERROR(ParseTemplates(reader, root, &task));
-  HC_RETURN_IF_ERROR(ParseMetrics(reader, root, &task));
+  if (task.output_type == OutputType::kGenerateUntil) {
+    HC_RETURN_IF_ERROR(ParseGeneration(reader, root, &task));
+  } else {
+    HC_RETURN_IF_ERROR(ParseChoiceMetrics(reader, root, &task));
+  }
   return task;
 }
 
 }  // namespace
+
+std::string_view OutputTypeName(OutputType type) {
+  return type == OutputType::kGenerateUntil ? "generate_until" : "multiple_choice";
+}
 
 absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,
                                                    const std::string& file) {

@@ -3,7 +3,7 @@
 // them). Immutable after load; the functions are pure but for reading files, and thread-safe.
 //
 //   task: mmlu                       # lm-eval's name; subtask s is lm-eval's task "mmlu_s"
-//   output_type: multiple_choice     # the only one served
+//   output_type: multiple_choice     # or generate_until, with generation_kwargs and filter_list
 //   test_split: test                 # else validation_split; must be a key of headcount.splits
 //   fewshot_split: dev               # the pool of examples; else training_split, where
 //                                    # headcount.splits has it; else no few-shot
@@ -15,7 +15,9 @@
 //                                    # contexts that doc_to_target continues
 //   doc_to_choice: ["A", "B"]        # a list of templates, one "{{ [sol1, sol2] }}", or a column
 //   doc_to_target: "{{label}}"       # digits: an index; else the text of a choice
-//   metric_list: [{metric: acc}, {metric: acc_norm}]
+//   metric_list: [{metric: acc}, {metric: acc_norm}]  # of generate_until: exact_match
+//   generation_kwargs: {until: ["\n\n"], max_gen_toks: 256}
+//   filter_list: [{name: n, filter: [{function: regex, regex_pattern: "..."}]}]
 //   headcount:
 //     title: what people read in the list of tasks
 //     data: mmlu                     # key of the config's `data`; without it, ./data/mmlu
@@ -37,10 +39,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/tasks/answers.h"
 
 namespace headcount::tasks {
 
-enum class OutputType { kMultipleChoice };
+enum class OutputType { kMultipleChoice, kGenerateUntil };
+std::string_view OutputTypeName(OutputType type);  // lm-eval's
+inline constexpr int kMostNewTokens = 8192;
+
 enum class FileFormat { kCsv, kJsonl };
 enum class Sampler {
   kDefault,  // drawn anew for each evaluated row
@@ -78,7 +84,12 @@ struct TaskDefinition {
   std::string doc_to_target;  // yields an index, or a choice's text
   std::string target_delimiter = " ";
   std::string fewshot_delimiter = "\n\n";
-  std::vector<std::string> metrics;  // acc, acc_norm
+  std::vector<std::string> metrics;  // acc, acc_norm; or one "exact_match,<filter>" a filter
+
+  // Of generate_until.
+  std::vector<std::string> until;  // what ends a text, beside the model's own end-of-text token
+  int max_new_tokens = 256;
+  std::vector<AnswerMetric> answer_metrics;  // as `metrics`
 
   std::string file;    // path it was read from
   std::string folder;  // folder of the file

@@ -73,8 +73,9 @@ struct HeadcountServer::State {
       : config(std::move(given)),
         parts(std::move(given_parts)),
         catalog(config, parts.shipped_tasks),
-        job_flow(*parts.jobs, *parts.artifacts, catalog, ResultsFrom(*parts.jobs, *parts.artifacts),
-                 {config.samples_per_unit, config.rules_per_unit, kVersion}),
+        job_flow(
+            *parts.jobs, *parts.artifacts, catalog, ResultsFrom(*parts.jobs, *parts.artifacts),
+            {config.samples_per_unit, config.rules_per_unit, config.prompts_per_unit, kVersion}),
         dispatcher(*parts.jobs, *parts.clock, DispatcherOptionsOf(config)),
         manifests(*parts.artifacts),
         feed(*parts.jobs),

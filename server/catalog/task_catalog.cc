@@ -84,7 +84,7 @@ v1::TaskInfo TaskCatalog::Describe(const tasks::TaskDefinition& task) {
   v1::TaskInfo info;
   info.set_task(task.task);
   info.set_description(task.title);
-  info.set_output_type("multiple_choice");
+  info.set_output_type(std::string(tasks::OutputTypeName(task.output_type)));
   info.set_num_fewshot(task.num_fewshot);
   for (const std::string& metric : task.metrics) info.add_metrics(metric);
   const auto facts = Facts(task);

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Raised when a file of the same results would get other bytes.
-constexpr int kExportVersion = 1;
+constexpr int kExportVersion = 2;
 
 enum class Kind { kScores, kSamples, kCurves, kJob };
 

@@ -50,6 +50,11 @@ std::shared_ptr<arrow::Schema> SamplesSchema() {
       Required("mask", arrow::binary()),
       Required("finite", arrow::boolean()),
       Required("tokens", arrow::int32()),
+      Required("generated_tokens", arrow::list(arrow::int32())),
+      Required("text", arrow::utf8()),
+      Required("gold_text", arrow::utf8()),
+      Required("answers", arrow::list(arrow::utf8())),
+      Required("answers_correct", arrow::list(arrow::boolean())),
   });
 }
 
@@ -63,7 +68,7 @@ class ListColumn {
   template <typename Range>
   arrow::Status Append(const Range& range) {
     ARROW_RETURN_NOT_OK(list_.Append());
-    for (const auto x : range) ARROW_RETURN_NOT_OK(values_->Append(x));
+    for (const auto& x : range) ARROW_RETURN_NOT_OK(values_->Append(x));
     return arrow::Status::OK();
   }
   arrow::ListBuilder& builder() { return list_; }
@@ -101,7 +106,18 @@ class Rows {
     ARROW_RETURN_NOT_OK(share_zeroed_.Append(record.share_zeroed()));
     ARROW_RETURN_NOT_OK(mask_.Append(record.mask()));
     ARROW_RETURN_NOT_OK(finite_.Append(record.finite()));
-    return tokens_.Append(record.tokens());
+    ARROW_RETURN_NOT_OK(tokens_.Append(record.tokens()));
+    ARROW_RETURN_NOT_OK(generated_tokens_.Append(record.generated_tokens()));
+    ARROW_RETURN_NOT_OK(text_.Append(record.text()));
+    ARROW_RETURN_NOT_OK(gold_text_.Append(record.gold_text()));
+    std::vector<std::string> answers;
+    std::vector<bool> correct;
+    for (const v1::Answer& answer : record.answers()) {
+      answers.push_back(answer.text());
+      correct.push_back(answer.correct());
+    }
+    ARROW_RETURN_NOT_OK(answers_.Append(answers));
+    return answers_correct_.Append(correct);
   }
 
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Take() {
@@ -123,7 +139,12 @@ class Rows {
                                              &share_zeroed_,
                                              &mask_,
                                              &finite_,
-                                             &tokens_};
+                                             &tokens_,
+                                             &generated_tokens_.builder(),
+                                             &text_,
+                                             &gold_text_,
+                                             &answers_.builder(),
+                                             &answers_correct_.builder()};
     const int64_t rows = size();
     std::vector<std::shared_ptr<arrow::Array>> columns;
     for (arrow::ArrayBuilder* builder : builders) {
@@ -153,6 +174,13 @@ class Rows {
   arrow::BinaryBuilder mask_;
   arrow::BooleanBuilder finite_;
   arrow::Int32Builder tokens_;
+  // Of prompts that were continued; empty elsewhere. Answers are in the order of the task's
+  // metrics.
+  ListColumn<arrow::Int32Builder> generated_tokens_;
+  arrow::StringBuilder text_;
+  arrow::StringBuilder gold_text_;
+  ListColumn<arrow::StringBuilder> answers_;
+  ListColumn<arrow::BooleanBuilder> answers_correct_;
 };
 
 absl::Status Flush(Rows* rows, ParquetFile* file) {

@@ -236,6 +236,7 @@ class Ablate final : public Planner {
     for (const v1::Rule& rule : spec.rules()) {
       HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, known, thresholds));
       if (!rule.name().empty()) resolved.set_label(rule.name());
+      if (input.manifest.has_generation()) resolved.set_mask_update(rule.mask_update());
       rules.push_back(std::move(resolved));
     }
     HC_RETURN_IF_ERROR(AddControls(spec, input, &rules));
@@ -243,9 +244,7 @@ class Ablate final : public Planner {
       SetIntervention(spec.rules(i).intervention(), &rules[static_cast<size_t>(i)]);
     }
     ResolveReferences(spec.rules(), &rules);
-    v1::ResolvedRule baseline = NewRule("baseline", 0, {});
-    baseline.set_none(true);
-    rules.insert(rules.begin(), std::move(baseline));
+    rules.insert(rules.begin(), BaselineRule());
     HC_ASSIGN_OR_RETURN(std::vector<v1::HeadMeans> means, AddMeans(spec, input, &rules));
     HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
                                                      std::move(rules), input.rules_per_unit));

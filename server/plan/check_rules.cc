@@ -249,9 +249,7 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
                                      path + ".group_score"));
   HC_RETURN_IF_ERROR(CheckDecideOn(rule.decide_on(), path + ".decide_on"));
   HC_RETURN_IF_ERROR(CheckTokens(rule.tokens(), path + ".tokens"));
-  if (rule.mask_update() != v1::MASK_UPDATE_UNSPECIFIED) {
-    return UnimplementedField(path + ".mask_update");
-  }
+  HC_RETURN_IF_ERROR(CheckMaskUpdate(rule.mask_update(), path + ".mask_update", model));
   if (rule.apply() != v1::APPLY_UNSPECIFIED && rule.apply() != v1::APPLY_BOTH) {
     return UnimplementedField(path + ".apply");
   }
@@ -271,6 +269,7 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
       if (!rule.random_in_layer().rule().empty()) return absl::OkStatus();
       return InvalidField(path + ".random_in_layer.rule", "", "is required: the name of a rule");
     case v1::Rule::kShuffled:
+      if (model.generates) return UnimplementedField(path + ".shuffled");
       HC_RETURN_IF_ERROR(CheckTakenMasks(rule, path));
       return jobs.CheckMasks(rule.shuffled().job(), rule.shuffled().rule(), path + ".shuffled");
     case v1::Rule::kStaticHeads:
@@ -355,6 +354,16 @@ absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path) {
   }
   if (decide_on == v1::DECIDE_ON_CONTEXT) return UnimplementedField(path);
   return InvalidField(path, std::to_string(decide_on), "is not a value of decide_on");
+}
+
+absl::Status CheckMaskUpdate(v1::MaskUpdate update, const std::string& path,
+                             const ModelShape& model) {
+  if (!v1::MaskUpdate_IsValid(update)) {
+    return InvalidField(path, std::to_string(update), "is not a value of mask_update");
+  }
+  if (update == v1::MASK_UPDATE_UNSPECIFIED || model.generates) return absl::OkStatus();
+  return InvalidField(path, v1::MaskUpdate_Name(update),
+                      "must be unset: the task generates nothing");
 }
 
 absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path) {

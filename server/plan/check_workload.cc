@@ -67,8 +67,24 @@ absl::Status CheckChat(v1::ChatFormat chat, bool has_template, const std::string
   }
 }
 
-absl::Status CheckTaskSource(const v1::TaskSource& source, const std::string& path,
-                             const ModelFacts& model, const ValidationContext& context) {
+absl::Status CheckNewTokens(const v1::TaskSource& source, const tasks::TaskDefinition& task,
+                            const std::string& path) {
+  const std::string value = std::to_string(source.max_new_tokens());
+  if (task.output_type == tasks::OutputType::kGenerateUntil) {
+    if (source.max_new_tokens() >= 0 && source.max_new_tokens() <= task.max_new_tokens) {
+      return absl::OkStatus();
+    }
+    return InvalidField(path, value,
+                        absl::StrCat("must be 0 to ", task.max_new_tokens, ", the task's own"));
+  }
+  if (source.max_new_tokens() == 0) return absl::OkStatus();
+  return InvalidField(path, value,
+                      absl::StrCat("must be 0: task ", source.task(), " generates nothing"));
+}
+
+// Whether the task generates.
+absl::StatusOr<bool> CheckTaskSource(const v1::TaskSource& source, const std::string& path,
+                                     const ModelFacts& model, const ValidationContext& context) {
   if (!source.split().empty()) return UnimplementedField(path + ".split");
   switch (source.bos()) {
     case v1::BOS_UNSPECIFIED:
@@ -113,7 +129,9 @@ absl::Status CheckTaskSource(const v1::TaskSource& source, const std::string& pa
                                 "DATA_NOT_FOUND"),
                      path + ".num_fewshot");
   }
-  return CheckSubtasks(source, *facts, path + ".subtasks");
+  HC_RETURN_IF_ERROR(CheckNewTokens(source, *facts->definition, path + ".max_new_tokens"));
+  HC_RETURN_IF_ERROR(CheckSubtasks(source, *facts, path + ".subtasks"));
+  return facts->definition->output_type == tasks::OutputType::kGenerateUntil;
 }
 
 absl::Status CheckInlineRequest(const v1::InlineRequest& request, const std::string& path,
@@ -194,15 +212,17 @@ absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std
   }
   const absl::StatusOr<ModelFacts> model = context.catalog.FindModel(workload.model());
   if (!model.ok()) return At(model.status(), path + ".model");
+  ModelShape shape{.layers = model->config.layers,
+                   .heads = model->config.heads,
+                   .kv_heads = model->config.kv_heads};
   if (workload.has_task()) {
-    HC_RETURN_IF_ERROR(CheckTaskSource(workload.task(), path + ".task", *model, context));
+    HC_ASSIGN_OR_RETURN(shape.generates,
+                        CheckTaskSource(workload.task(), path + ".task", *model, context));
   } else {
     HC_RETURN_IF_ERROR(
         CheckInlineRequests(workload.requests(), path + ".requests", answers, context.limits));
   }
-  return ModelShape{.layers = model->config.layers,
-                    .heads = model->config.heads,
-                    .kv_heads = model->config.kv_heads};
+  return shape;
 }
 
 }  // namespace headcount::plan

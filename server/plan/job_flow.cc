@@ -195,12 +195,14 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   if (!model.ok()) return Fail(job, model.status());
   if (next == planned.begin()) HC_RETURN_IF_ERROR(SetProvenance(job, *loaded, *model));
 
+  const bool generates = loaded->manifest.has_generation() && *next == Stage::kAblate;
+  const int samples = generates ? options_.prompts_per_unit : options_.samples_per_unit;
   absl::StatusOr<v1::StagePlan> plan =
       (*planner)->Plan(*next, {.job = job,
                                .manifest = loaded->manifest,
                                .manifest_digest = loaded->digest,
                                .model = model->config,
-                               .samples_per_unit = options_.samples_per_unit,
+                               .samples_per_unit = samples,
                                .rules_per_unit = options_.rules_per_unit,
                                .results = results_,
                                .next_units = next_units_});

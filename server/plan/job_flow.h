@@ -46,6 +46,7 @@ using ReuseFn = std::function<absl::StatusOr<Reused>(
 struct JobFlowOptions {
   int samples_per_unit = 32;
   int rules_per_unit = 4;
+  int prompts_per_unit = 4;    // of a stage that generates
   std::string server_version;  // into each job's provenance
 };
 

@@ -9,9 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/results/answers.h"
 
 namespace headcount::plan {
 namespace {
+
+constexpr int kMostMetrics = 32;
 
 absl::Status Bad(const std::string& where, int64_t value, const std::string& allowed) {
   return WithReason(absl::InvalidArgumentError(
@@ -38,6 +41,22 @@ absl::Status CheckDocument(const v1::ManifestDocument& document, int index) {
   return absl::OkStatus();
 }
 
+absl::Status CheckGeneration(const v1::Manifest& manifest, int64_t vocabulary) {
+  const v1::Generation& generation = manifest.generation();
+  if (generation.max_new_tokens() < 1) {
+    return Bad("generation.max_new_tokens", generation.max_new_tokens(), "at least 1");
+  }
+  HC_RETURN_IF_ERROR(CheckTokens(generation.stop_tokens(), "generation.stop_tokens", vocabulary));
+  if (manifest.answer_metrics_size() < 1 || manifest.answer_metrics_size() > kMostMetrics ||
+      manifest.answer_metrics_size() != manifest.metrics_size()) {
+    return Bad(
+        "answer_metrics", manifest.answer_metrics_size(),
+        absl::StrCat("as many as metrics, ", manifest.metrics_size(), ", and 1 to ", kMostMetrics));
+  }
+  const absl::Status judges = results::AnswerJudges::Make(manifest).status();
+  return judges.ok() ? judges : WithReason(Annotate(judges, "manifest"), "BAD_MANIFEST");
+}
+
 absl::Status CheckSample(const v1::Manifest& manifest, int index, int64_t vocabulary,
                          int64_t context_length) {
   const v1::ManifestSample& sample = manifest.samples(index);
@@ -51,8 +70,12 @@ absl::Status CheckSample(const v1::Manifest& manifest, int index, int64_t vocabu
   }
   const int64_t tokens = int64_t{manifest.groups(static_cast<int>(sample.group())).prefix_size()} +
                          sample.suffix_size();
-  if (tokens < 1 || tokens > context_length) {
-    return Bad(where + " tokens", tokens, absl::StrCat("in [1, ", context_length, "]"));
+  const int64_t most = context_length - manifest.generation().max_new_tokens();
+  if (tokens < 1 || tokens > most) {
+    return Bad(where + " tokens", tokens, absl::StrCat("in [1, ", most, "]"));
+  }
+  if (manifest.has_generation() && !sample.choices().empty()) {
+    return Bad(where + ".choices", sample.choices_size(), "0: its text is to be continued");
   }
   if (sample.scored() < 0 || sample.scored() > tokens) {
     return Bad(where + ".scored", sample.scored(), absl::StrCat("in [0, ", tokens, "]"));
@@ -106,6 +129,7 @@ absl::Status CheckOrder(const v1::Manifest& manifest) {
 absl::Status CheckManifest(const v1::Manifest& manifest, int64_t vocabulary,
                            int64_t context_length) {
   if (manifest.samples().empty()) return Bad("samples", 0, "at least 1");
+  if (manifest.has_generation()) HC_RETURN_IF_ERROR(CheckGeneration(manifest, vocabulary));
   for (int i = 0; i < manifest.documents_size(); ++i) {
     HC_RETURN_IF_ERROR(CheckDocument(manifest.documents(i), i));
   }

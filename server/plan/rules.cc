@@ -61,6 +61,12 @@ void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rul
   *rule->mutable_intervention() = intervention;
 }
 
+v1::ResolvedRule BaselineRule() {
+  v1::ResolvedRule rule = NewRule("baseline", 0, {});
+  rule.set_none(true);
+  return rule;
+}
+
 void SelectFraction(const UserScores& scores, const catalog::Score& score, double fraction,
                     double threshold, v1::ResolvedRule* rule) {
   if (fraction == 0) {

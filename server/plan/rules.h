@@ -32,6 +32,8 @@ v1::ResolvedRule NewRule(const std::string& label, double nominal_fraction,
 // What inactive heads become. The label says so too where it is not zero: curves are kept apart by
 // their labels.
 void SetIntervention(const v1::Intervention& intervention, v1::ResolvedRule* rule);
+// The baseline as a rule of its own, which zeroes nothing.
+v1::ResolvedRule BaselineRule();
 
 // The threshold of a fraction. Fraction 0 zeroes nothing by definition, so it selects nothing
 // instead of relying on the smallest score not being undercut.

@@ -26,6 +26,7 @@ struct ModelShape {
   int layers = 0;
   int heads = 0;
   int kv_heads = 0;
+  bool generates = false;  // the workload's task continues its prompts
 
   // Of a layer, what a rule of this unit decides about.
   int units(v1::Unit unit) const { return unit == v1::UNIT_KV_GROUP ? kv_heads : heads; }
@@ -43,6 +44,8 @@ absl::Status CheckUnit(v1::Unit unit, const std::string& path);
 absl::Status CheckGroupScore(v1::GroupScore group_score, v1::Unit unit, bool scored,
                              const std::string& path);
 absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path);
+absl::Status CheckMaskUpdate(v1::MaskUpdate update, const std::string& path,
+                             const ModelShape& model);
 absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
 // Finite and in [0, 1].
 absl::Status CheckShare(double share, const std::string& path);

@@ -1,6 +1,7 @@
 // Kind `sweep`, the paper's experiment: a score stage, then one ablate rule for each score and
 // fraction, in that order, with thresholds from the job's own scores. See planners.h. Fraction 0 is
-// the score stage's own run and gets no rule.
+// the score stage's own run and gets no rule, unless the task generates: its score stage measures
+// the prompts alone.
 
 #include <array>
 #include <string>
@@ -49,7 +50,9 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
                         input.results.thresholds(input.job.name(), measured, fractions, pool));
   }
   std::vector<v1::ResolvedRule> rules;
-  rules.reserve(scores.size() * fractions.size());
+  rules.reserve(1 + scores.size() * fractions.size());
+  // The score stage only reads such prompts; what is generated without any rule is run beside them.
+  if (input.manifest.has_generation()) rules.push_back(BaselineRule());
   size_t row = 0;
   for (const catalog::Score* score : scores) {
     for (size_t f = 0; f < fractions.size(); ++f) {
@@ -66,6 +69,7 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
       if (spec.intervention().has_mean()) {  // a rule says by itself what it does
         rules.back().mutable_intervention()->set_mean(input.job.name());
       }
+      if (input.manifest.has_generation()) rules.back().set_mask_update(spec.mask_update());
     }
     if (!score->is_random()) ++row;
   }

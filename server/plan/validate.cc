@@ -122,6 +122,7 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   }
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "sweep.workload", /*answers=*/true, context));
+  HC_RETURN_IF_ERROR(CheckMaskUpdate(spec.mask_update(), "sweep.mask_update", model));
   return CheckLayers(spec.layers(), "sweep.layers", model);
 }
 
@@ -155,12 +156,17 @@ absl::Status CheckFrontierJob(const v1::FrontierSpec& spec, const ValidationCont
   }
   HC_ASSIGN_OR_RETURN(const ModelShape model, CheckWorkload(spec.workload(), "frontier.workload",
                                                             /*answers=*/true, context));
+  if (model.generates) return UnimplementedField("frontier.workload.task");
   return CheckLayers(spec.layers(), "frontier.layers", model);
 }
 
 absl::Status CheckKnockoutJob(const v1::KnockoutSpec& spec, const ValidationContext& context) {
   HC_ASSIGN_OR_RETURN(const ModelShape model, CheckWorkload(spec.workload(), "knockout.workload",
                                                             /*answers=*/true, context));
+  if (model.generates) {
+    return InvalidField("knockout.workload.task", spec.workload().task().task(),
+                        "must have choices: a knockout is told by the gold one's log-likelihood");
+  }
   HC_RETURN_IF_ERROR(CheckLayers(spec.layers(), "knockout.layers", model));
   const v1::LayerSelection& layers = spec.layers();
   const int chosen =

@@ -46,6 +46,7 @@ absl::StatusOr<std::vector<v1::ManifestSlice>> SliceManifest(const v1::Manifest&
         "OUT_OF_RANGE");
   }
   std::vector<v1::ManifestSlice> pieces(1);
+  if (manifest.has_generation()) *pieces[0].mutable_generation() = manifest.generation();
   int64_t bytes = 0;
   int64_t last_group = -1;
   for (int64_t i = first_sample; i < first_sample + samples; ++i) {

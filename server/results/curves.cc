@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/results/certify.h"
@@ -26,7 +27,6 @@ namespace headcount::results {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr const char* kMetric = "acc";
 constexpr double kDefaultMargin = 1;  // percentage points
 
 // What lm-evaluation-harness prints beside the accuracy: pooled over subtasks where there are
@@ -75,7 +75,9 @@ void FillOwn(const v1::Manifest& manifest, const Subtasks& subtasks, const RuleO
   // Prompts of a score job need not have a right answer.
   const bool has_gold =
       std::any_of(manifest.documents().begin(), manifest.documents().end(),
-                  [](const v1::ManifestDocument& document) { return document.gold() >= 0; });
+                  [](const v1::ManifestDocument& document) { return document.gold() >= 0; }) ||
+      std::any_of(rule.documents.begin(), rule.documents.end(),
+                  [](const auto& document) { return document && document->decision.answered; });
   point->set_documents(documents);
   point->set_share_zeroed(mean(share, documents));
   point->set_accuracy(has_gold ? mean(correct, documents) : kNaN);
@@ -183,6 +185,15 @@ absl::StatusOr<double> Margin(const v1::GetCurvesRequest& request) {
   return margin == 0 ? kDefaultMargin : margin;
 }
 
+absl::StatusOr<int> MetricIndex(const v1::GetCurvesRequest& request, const v1::Manifest& manifest) {
+  if (request.metric().empty()) return 0;
+  const auto& metrics = manifest.metrics();
+  const auto found = std::find(metrics.begin(), metrics.end(), request.metric());
+  if (found != metrics.end()) return static_cast<int>(found - metrics.begin());
+  return InvalidField("metric", request.metric(),
+                      absl::StrCat("the job's task has ", absl::StrJoin(metrics, "; ")));
+}
+
 // What every step of GetCurves needs.
 struct Context {
   const JobResults& results;
@@ -239,7 +250,7 @@ absl::Status AddCurves(OutcomeReader& reader, const Context& context, const Rule
     if (!curve_of_label.emplace(label, curves->curves_size()).second) continue;
     v1::Curve* curve = curves->add_curves();
     curve->set_id(label);
-    curve->set_metric(kMetric);
+    curve->set_metric(curves->metric());
     *curve->add_points() = curves->baseline();
   }
   for (int64_t block = 0; block < reader.rule_blocks(); ++block) {
@@ -316,7 +327,7 @@ double ThresholdOf(const v1::ResolvedRule& rule) {
 v1::Curve BaselineCurve(const v1::Curves& curves) {
   v1::Curve curve;
   curve.set_id("baseline");
-  curve.set_metric(kMetric);
+  curve.set_metric(curves.metric());
   *curve.add_points() = curves.baseline();
   const std::vector<std::vector<Point>> polylines = {Polyline(curve)};
   SumUp(SummariseCurves(polylines, kNaN).front(), curves.margin_points(), &curve);
@@ -331,7 +342,9 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
                       ReadManifest(artifacts, results.manifest_digest));
-  OutcomeReader reader(jobs, artifacts, results, *manifest);
+  HC_ASSIGN_OR_RETURN(const int metric, MetricIndex(request, *manifest));
+  if (metric != 0) cache = nullptr;  // it remembers what is asked for most
+  OutcomeReader reader(jobs, artifacts, results, *manifest, metric);
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const RuleOutcomes> baseline,
                       ReadBaseline(reader, results, cache));
   if (baseline->stored == 0) return ResultsNotReady(request.job(), "results");
@@ -339,6 +352,7 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   const Subtasks subtasks = SubtasksOf(*manifest);
   v1::Curves curves;
   curves.set_margin_points(margin);
+  curves.set_metric(manifest->metrics_size() > 0 ? manifest->metrics(metric) : "acc");
   curves.set_documents(manifest->documents_size());
   curves.set_complete(results.complete());
   // A sweep takes its thresholds from the very documents that it evaluates.

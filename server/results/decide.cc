@@ -25,6 +25,17 @@ int FirstLargest(int n, Value value) {
 
 }  // namespace
 
+uint32_t CorrectBy(const v1::Manifest& manifest, const Decision& decision) {
+  if (manifest.metrics().empty()) return decision.correct ? 1 : 0;
+  uint32_t bits = 0;
+  for (int m = 0; m < manifest.metrics_size(); ++m) {
+    const bool correct =
+        manifest.metrics(m) == "acc_norm" ? decision.correct_norm : decision.correct;
+    bits |= (correct ? 1u : 0u) << m;
+  }
+  return bits;
+}
+
 Decision Decide(const v1::ManifestDocument& document, std::span<const float> log_likelihoods,
                 bool finite) {
   Decision decision;

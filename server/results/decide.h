@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "headcount/v1/storage.pb.h"
@@ -17,7 +18,13 @@ struct Decision {
   bool finite = false;       // every log-likelihood is a finite number
   bool correct = false;      // prediction is the gold choice; false where there is no gold
   bool correct_norm = false;
+  // Of a text that was generated: `correct` is by the first metric. The predictions stay -1.
+  bool answered = false;
+  uint32_t correct_by = 0;  // bit m: right by the manifest's metric m
 };
+
+// The bits of a choice task's metrics.
+uint32_t CorrectBy(const v1::Manifest& manifest, const Decision& decision);
 
 // `log_likelihoods` has one value a choice, in nats. `finite` says whether every sample of the
 // document ran without a NaN or infinity: a document with one that did not is wrong, whatever its

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/results/answers.h"
 
 namespace headcount::results {
 namespace {
@@ -29,12 +30,48 @@ absl::Status PlaceChoices(const v1::ManifestSample& sample, const v1::SampleResu
   return absl::OkStatus();
 }
 
+// A generated text; a row of a score stage has only read its prompt and answers nothing.
+absl::StatusOr<Decision> DecideText(const AnswerJudges& judges,
+                                    const v1::ManifestDocument& document,
+                                    const v1::SampleResult& row, bool finite) {
+  Decision decision;
+  decision.finite = finite;
+  decision.answered = !row.mask().empty();
+  if (!decision.answered || !finite) return decision;
+  HC_ASSIGN_OR_RETURN(const std::vector<tasks::Answer> answers,
+                      judges.Judge(row.text(), document.gold_text()));
+  for (size_t m = 0; m < answers.size(); ++m) {
+    decision.correct_by |= (answers[m].correct ? 1u : 0u) << m;
+  }
+  decision.correct = (decision.correct_by & 1) != 0;
+  return decision;
+}
+
 }  // namespace
 
 double ShareZeroed(const std::string& mask, int64_t heads) {
   int64_t zeroed = 0;
   for (const char byte : mask) zeroed += std::popcount(static_cast<unsigned char>(byte));
   return heads > 0 ? static_cast<double>(zeroed) / static_cast<double>(heads) : 0;
+}
+
+double ShareZeroed(const v1::Manifest& manifest, const v1::SampleResult& row, int64_t heads) {
+  return manifest.has_generation() ? row.share_zeroed() : ShareZeroed(row.mask(), heads);
+}
+
+absl::Status CheckGenerated(const v1::Generation& generation, const v1::ManifestSample& sample,
+                            const v1::SampleResult& result) {
+  const int least = result.non_finite() ? 0 : 1;
+  if (result.tokens_size() < least || result.tokens_size() > generation.max_new_tokens()) {
+    return InvalidField("results.tokens", absl::StrCat(result.tokens_size()),
+                        absl::StrCat("sample ", sample.id(), ": must be ", least, " to ",
+                                     generation.max_new_tokens(), " new tokens"));
+  }
+  if (!(result.share_zeroed() >= 0 && result.share_zeroed() <= 1)) {
+    return InvalidField("results.share_zeroed", absl::StrCat(result.share_zeroed()),
+                        absl::StrCat("sample ", sample.id(), ": must be in [0, 1]"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckBlock(const v1::Manifest& manifest, int64_t first_sample, int samples) {
@@ -90,6 +127,7 @@ absl::Status ForEachDocument(const v1::Manifest& manifest, int64_t first_sample,
                              const std::function<const v1::SampleResult&(int)>& result,
                              const std::function<void(int64_t, const DocumentOutcome&)>& visit) {
   HC_RETURN_IF_ERROR(CheckBlock(manifest, first_sample, samples));
+  HC_ASSIGN_OR_RETURN(const AnswerJudges judges, AnswerJudges::Make(manifest));
   std::vector<float> log_likelihoods;
   for (int begin = 0; begin < samples;) {
     const int64_t index = manifest.samples(static_cast<int>(first_sample) + begin).document();
@@ -112,10 +150,15 @@ absl::Status ForEachDocument(const v1::Manifest& manifest, int64_t first_sample,
       HC_RETURN_IF_ERROR(CheckRow(sample, row, heads, !row.mask().empty()));
       HC_RETURN_IF_ERROR(PlaceChoices(sample, row, &log_likelihoods));
       finite = finite && !row.non_finite();
-      share += ShareZeroed(row.mask(), heads);
+      share += ShareZeroed(manifest, row, heads);
     }
     DocumentOutcome outcome;
-    outcome.decision = Decide(document, log_likelihoods, finite);
+    if (manifest.has_generation()) {
+      HC_ASSIGN_OR_RETURN(outcome.decision, DecideText(judges, document, result(begin), finite));
+    } else {
+      outcome.decision = Decide(document, log_likelihoods, finite);
+      outcome.decision.correct_by = CorrectBy(manifest, outcome.decision);
+    }
     outcome.share_zeroed = share / (end - begin);
     const bool has_gold = document.gold() >= 0 && outcome.decision.finite &&
                           document.gold() < static_cast<int>(log_likelihoods.size());

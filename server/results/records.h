@@ -1,6 +1,6 @@
 // From the rows of a chunk to documents: the samples of a document are put together, its choice is
-// decided, its share of zeroed heads averaged. Unit counts, curves and sample records all stand on
-// these outcomes, so they cannot disagree. Pure functions, thread-safe.
+// decided or its text judged, its share of zeroed heads averaged. Unit counts, curves and sample
+// records all stand on these outcomes, so they cannot disagree. Pure functions, thread-safe.
 //
 // Errors: INVALID_ARGUMENT naming the field, its value and what was expected; INTERNAL where a
 // block splits a document.
@@ -26,6 +26,8 @@ struct DocumentOutcome {
 // The share of `heads` (layers x query heads) that a mask zeroes, [0, 1]; an empty mask zeroes
 // none.
 double ShareZeroed(const std::string& mask, int64_t heads);
+// Of a row: of its mask, or where a prompt was continued the mean over the steps.
+double ShareZeroed(const v1::Manifest& manifest, const v1::SampleResult& row, int64_t heads);
 
 // One outcome a document of samples [first_sample, first_sample + samples), in order.
 // `result(i)` is the result of sample first_sample + i; `heads` is layers x query heads.
@@ -38,6 +40,10 @@ absl::Status ForEachDocument(
 // of the right size (none in score chunks) without bits beyond its end.
 absl::Status CheckRow(const v1::ManifestSample& sample, const v1::SampleResult& result,
                       int64_t heads, bool with_mask);
+
+// Checks what a row says of the text that it generated.
+absl::Status CheckGenerated(const v1::Generation& generation, const v1::ManifestSample& sample,
+                            const v1::SampleResult& result);
 
 // Checks that the block lies in the manifest and holds whole documents.
 absl::Status CheckBlock(const v1::Manifest& manifest, int64_t first_sample, int samples);

@@ -1,14 +1,16 @@
 // The one place that knows how a rule's index in its stage becomes the index that clients see.
 //
 // A job with a score stage (sweep) takes its baseline, rule -1, from that stage, and its ablate
-// stage holds the rules alone: rule i is index i everywhere. An ablate job has no score stage, so
-// its planner puts a rule `none` in front: stage index 0 is the baseline, shown as rule -1, and the
+// stage holds the rules alone: rule i is index i everywhere. Where there is no score stage (an
+// ablate job), or it only reads prompts that are then to be continued, the planner puts a rule
+// `none` in front: stage index 0 is the baseline, shown as rule -1, and the
 // user's rule i is stage index i + 1. Chunks, leases and plans hold stage indices; RuleCounts,
 // events, curves and sample records hold shown ones. Pure functions, no errors.
 
 #pragma once
 
 #include "headcount/v1/storage.pb.h"
+#include "server/results/job_results.h"
 
 namespace headcount::results {
 
@@ -29,6 +31,12 @@ inline int ShownRule(const v1::StagePlan& ablate, int stage_rule) {
 // The reverse; -1 for a baseline that is not in the ablate stage.
 inline int StageRule(const v1::StagePlan& ablate, int shown_rule) {
   return shown_rule + BaselineRules(ablate);
+}
+
+// Whether the score stage's own run is the job's baseline. Of a task that generates it is so only
+// where nothing else will be run.
+inline bool ScoreStageIsBaseline(const JobResults& results, const v1::Manifest& manifest) {
+  return results.score.has_value() && (!manifest.has_generation() || results.job.has_score());
 }
 
 }  // namespace headcount::results

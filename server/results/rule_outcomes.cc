@@ -16,7 +16,7 @@ namespace {
 
 // Adds one rule's rows of a chunk.
 template <typename Chunk>
-absl::Status AddRows(const v1::Manifest& manifest, const Chunk& chunk, int first_row,
+absl::Status AddRows(const v1::Manifest& manifest, const Chunk& chunk, int first_row, int metric,
                      RuleOutcomes* outcomes) {
   return ForEachDocument(
       manifest, chunk.first_sample(), chunk.samples(), int64_t{chunk.layers()} * chunk.heads(),
@@ -25,6 +25,7 @@ absl::Status AddRows(const v1::Manifest& manifest, const Chunk& chunk, int first
         std::optional<DocumentOutcome>& place = outcomes->documents[static_cast<size_t>(document)];
         outcomes->stored += place.has_value() ? 0 : 1;
         place = outcome;
+        place->decision.correct = (outcome.decision.correct_by >> metric & 1) != 0;
       });
 }
 
@@ -45,13 +46,11 @@ RuleOutcomes OutcomeReader::Empty(int shown_rule) const {
 }
 
 absl::StatusOr<RuleOutcomes> OutcomeReader::Baseline() {
-  if (!results_.score.has_value()) {
-    if (results_.ablate.has_value() && BaselineRules(results_.ablate->plan) > 0) {
-      HC_ASSIGN_OR_RETURN(std::vector<RuleOutcomes> block, ReadBlock(0));
-      if (!block.empty()) return std::move(block.front());
-    }
-    return Empty(kBaselineRule);
+  if (results_.ablate.has_value() && BaselineRules(results_.ablate->plan) > 0) {
+    HC_ASSIGN_OR_RETURN(std::vector<RuleOutcomes> block, ReadBlock(0));
+    if (!block.empty()) return std::move(block.front());
   }
+  if (!ScoreStageIsBaseline(results_, manifest_)) return Empty(kBaselineRule);
   RuleOutcomes outcomes = Empty(kBaselineRule);
   const std::string& job = results_.job.name();
   ChunkCursor cursor(jobs_, job, store::Stage::kScore, 0, results_.score->units);
@@ -63,7 +62,7 @@ absl::StatusOr<RuleOutcomes> OutcomeReader::Baseline() {
     if (chunk.results_size() != chunk.samples()) {
       return WrongRows(job, *record, chunk.results_size(), chunk.samples());
     }
-    HC_RETURN_IF_ERROR(AddRows(manifest_, chunk, 0, &outcomes));
+    HC_RETURN_IF_ERROR(AddRows(manifest_, chunk, 0, metric_, &outcomes));
   }
   outcomes.complete = outcomes.stored == manifest_.documents_size();
   return outcomes;
@@ -112,8 +111,8 @@ absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::ReadBlock(int64_t block
       return WrongRows(job, *record, chunk.results_size(), expected);
     }
     for (int r = 0; r < rules; ++r) {
-      HC_RETURN_IF_ERROR(
-          AddRows(manifest_, chunk, r * chunk.samples(), &outcomes[static_cast<size_t>(r)]));
+      HC_RETURN_IF_ERROR(AddRows(manifest_, chunk, r * chunk.samples(), metric_,
+                                 &outcomes[static_cast<size_t>(r)]));
     }
   }
   for (RuleOutcomes& rule : outcomes) {

@@ -26,11 +26,16 @@ struct RuleOutcomes {
 class OutcomeReader {
  public:
   // All three must outlive the reader.
+  // What counts as correct is the manifest's metric of that index.
   OutcomeReader(store::JobStore& jobs, store::ArtifactStore& artifacts, const JobResults& results,
-                const v1::Manifest& manifest)
-      : jobs_(jobs), artifacts_(artifacts), results_(results), manifest_(manifest) {}
+                const v1::Manifest& manifest, int metric = 0)
+      : jobs_(jobs),
+        artifacts_(artifacts),
+        results_(results),
+        manifest_(manifest),
+        metric_(metric) {}
 
-  // From the score stage, or from the rule `none` in front of an ablate stage.
+  // From the rule `none` in front of an ablate stage, else from the score stage.
   absl::StatusOr<RuleOutcomes> Baseline();
 
   int64_t rule_blocks() const;
@@ -48,6 +53,7 @@ class OutcomeReader {
   store::ArtifactStore& artifacts_;
   const JobResults& results_;
   const v1::Manifest& manifest_;
+  int metric_;
 };
 
 }  // namespace headcount::results

@@ -92,7 +92,7 @@ absl::Status SampleStream::AddPlaces(const v1::ListSamplesRequest& request) {
 }
 
 absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int shown_rule) const {
-  if (shown_rule == kBaselineRule && results_.score.has_value()) {
+  if (shown_rule == kBaselineRule && ScoreStageIsBaseline(results_, *manifest_)) {
     return Place{kBaselineRule, store::Stage::kScore, 0, 0, kBaselineLabel};
   }
   if (!results_.ablate.has_value()) {
@@ -187,6 +187,22 @@ absl::Status SampleStream::ReadUnit(const store::ChunkRecord& record) {
   return AddRecords(chunk, place.rule_in_unit * chunk.samples());
 }
 
+absl::Status SampleStream::AddText(const AnswerJudges& judges, const v1::ManifestDocument& document,
+                                   const v1::SampleResult& row, v1::SampleRecord* record) const {
+  *record->mutable_generated_tokens() = row.tokens();
+  record->set_text(row.text());
+  record->set_gold_text(document.gold_text());
+  HC_ASSIGN_OR_RETURN(const std::vector<tasks::Answer> answers,
+                      judges.Judge(row.text(), document.gold_text()));
+  for (size_t m = 0; m < answers.size(); ++m) {
+    v1::Answer* answer = record->add_answers();
+    answer->set_metric(manifest_->metrics(static_cast<int>(m)));
+    answer->set_text(answers[m].text);
+    answer->set_correct(answers[m].correct && !row.non_finite());
+  }
+  return absl::OkStatus();
+}
+
 template <typename Chunk>
 absl::Status SampleStream::AddRecords(const Chunk& chunk, int first_row) {
   if (first_row < 0 || chunk.results_size() - first_row < chunk.samples()) {
@@ -196,6 +212,7 @@ absl::Status SampleStream::AddRecords(const Chunk& chunk, int first_row) {
   const Place& place = places_[place_];
   const int64_t heads = int64_t{chunk.layers()} * chunk.heads();
   const auto row = [&](int i) -> const v1::SampleResult& { return chunk.results(first_row + i); };
+  HC_ASSIGN_OR_RETURN(const AnswerJudges judges, AnswerJudges::Make(*manifest_));
   std::unordered_map<int64_t, Decision> decisions;
   HC_RETURN_IF_ERROR(ForEachDocument(*manifest_, chunk.first_sample(), chunk.samples(), heads, row,
                                      [&](int64_t document, const DocumentOutcome& outcome) {
@@ -220,7 +237,8 @@ absl::Status SampleStream::AddRecords(const Chunk& chunk, int first_row) {
     record.set_gold(document.gold());
     record.set_correct(decision.correct);
     record.set_correct_norm(decision.correct_norm);
-    record.set_share_zeroed(ShareZeroed(row(i).mask(), heads));
+    record.set_share_zeroed(ShareZeroed(*manifest_, row(i), heads));
+    if (decision.answered) HC_RETURN_IF_ERROR(AddText(judges, document, row(i), &record));
     record.set_mask(row(i).mask());
     record.set_finite(!row(i).non_finite());
     const int prefix = sample.group() >= 0 && sample.group() < manifest_->groups_size()

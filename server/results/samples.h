@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "headcount/v1/result_service.pb.h"
+#include "server/results/answers.h"
 #include "server/results/job_results.h"
 
 namespace headcount::results {
@@ -57,6 +58,8 @@ class SampleStream {
   absl::Status ReadUnit(const store::ChunkRecord& record);
   template <typename Chunk>
   absl::Status AddRecords(const Chunk& chunk, int first_row);
+  absl::Status AddText(const AnswerJudges& judges, const v1::ManifestDocument& document,
+                       const v1::SampleResult& row, v1::SampleRecord* record) const;
 
   store::JobStore& jobs_;
   store::ArtifactStore& artifacts_;

@@ -57,8 +57,11 @@ absl::Status CountRule(const v1::Manifest& manifest, const Chunk& chunk, int fir
   const int64_t heads = int64_t{chunk.layers()} * chunk.heads();
   HC_RETURN_IF_ERROR(CheckBlock(manifest, chunk.first_sample(), chunk.samples()));
   for (int i = 0; i < chunk.samples(); ++i) {
-    HC_RETURN_IF_ERROR(CheckRow(manifest.samples(static_cast<int>(chunk.first_sample()) + i),
-                                chunk.results(first + i), heads, with_mask));
+    const v1::ManifestSample& sample = manifest.samples(static_cast<int>(chunk.first_sample()) + i);
+    HC_RETURN_IF_ERROR(CheckRow(sample, chunk.results(first + i), heads, with_mask));
+    if (with_mask && manifest.has_generation()) {
+      HC_RETURN_IF_ERROR(CheckGenerated(manifest.generation(), sample, chunk.results(first + i)));
+    }
   }
   int64_t documents = 0;
   int64_t correct = 0;
@@ -67,8 +70,9 @@ absl::Status CountRule(const v1::Manifest& manifest, const Chunk& chunk, int fir
       manifest, chunk.first_sample(), chunk.samples(), heads,
       [&](int i) -> const v1::SampleResult& { return chunk.results(first + i); },
       [&](int64_t, const DocumentOutcome& outcome) {
+        if (manifest.has_generation() && !outcome.decision.answered) return;
         ++documents;
-        correct += outcome.decision.correct ? 1 : 0;
+        correct += outcome.decision.correct_by & 1;
         share_sum += outcome.share_zeroed;
       }));
   counts->set_documents(documents);

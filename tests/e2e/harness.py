@@ -157,6 +157,10 @@ class Service:
             raise CliError(done.returncode, done.stdout, done.stderr)
         return done.stdout
 
+    def cli_any(self, *args: str) -> int:
+        """The exit code of `headcount ARGS`."""
+        return subprocess.run(self.command(*args), capture_output=True, timeout=DEADLINE, check=False).returncode
+
     def json(self, *args: str, deadline: float = DEADLINE) -> Any:
         """The one JSON object that `headcount --json ARGS` prints."""
         return json.loads(self.cli("--json", *args, deadline=deadline))

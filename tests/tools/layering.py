@@ -17,7 +17,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "common/base": ("common/base",),
     "common/catalog": ("common/base", "common/catalog"),
     "common/config": ("common/base", "common/config"),
-    "common/tasks": ("common/base", "common/tasks"),
+    "common/tasks": ("common/base", "common/hf", "common/tasks"),
     "common/hf": ("common/base", "common/hf"),
     "common/format": ("common/base", "common/format", "headcount/v1", "google/rpc"),
     "common/rpc": ("common/", "headcount/v1", "google/rpc"),

@@ -92,8 +92,17 @@ absl::StatusOr<std::string> BuildScoreChunk(const v1::UnitRange& range,
 absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
                                              const engine::UnitResult& result,
                                              const catalog::ModelConfig& model, v1::RunInfo run) {
+  std::vector<v1::SampleResult> rows;
+  for (const engine::RowResult& row : result.rows) rows.push_back(ToProto(row, true));
+  SetRun(result, run, &run);
+  return BuildAblateChunk(range, std::move(rows), model, std::move(run));
+}
+
+absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
+                                             std::vector<v1::SampleResult> rows,
+                                             const catalog::ModelConfig& model, v1::RunInfo run) {
   const auto samples = static_cast<size_t>(range.samples());
-  HC_RETURN_IF_ERROR(Expect("rows", result.rows.size(), samples * range.rules()));
+  HC_RETURN_IF_ERROR(Expect("rows", rows.size(), samples * range.rules()));
   const size_t heads = static_cast<size_t>(model.layers) * model.heads;
   v1::AblateChunk chunk;
   chunk.set_first_sample(range.first_sample());
@@ -103,15 +112,17 @@ absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
   chunk.set_layers(model.layers);
   chunk.set_heads(model.heads);
   std::vector<uint32_t> zeroed(static_cast<size_t>(range.rules()) * heads);
-  for (size_t i = 0; i < result.rows.size(); ++i) {
-    const engine::RowResult& row = result.rows[i];
-    HC_RETURN_IF_ERROR(Expect("mask bytes", row.mask.size(), (heads + 7) / 8));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string& mask = rows[i].mask();
+    HC_RETURN_IF_ERROR(Expect("mask bytes", mask.size(), (heads + 7) / 8));
     uint32_t* counts = zeroed.data() + (i / samples) * heads;
-    for (size_t h = 0; h < heads; ++h) counts[h] += (row.mask[h / 8] >> (h % 8)) & 1;
-    *chunk.add_results() = ToProto(row, true);
+    for (size_t h = 0; h < heads; ++h) {
+      counts[h] += (static_cast<unsigned char>(mask[h / 8]) >> (h % 8)) & 1;
+    }
+    *chunk.add_results() = std::move(rows[i]);
   }
   AppendLittleEndian(std::span<const uint32_t>(zeroed), chunk.mutable_zeroed());
-  SetRun(result, std::move(run), chunk.mutable_run());
+  *chunk.mutable_run() = std::move(run);
   return format::Frame(format::FrameKind::kAblateChunk, chunk);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/catalog/model_config.h"
@@ -18,6 +19,11 @@ absl::StatusOr<std::string> BuildScoreChunk(const v1::UnitRange& range,
                                             const catalog::ModelConfig& model, v1::RunInfo run);
 absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
                                              const engine::UnitResult& result,
+                                             const catalog::ModelConfig& model, v1::RunInfo run);
+
+// The same from finished rows, each with its mask; `run` is complete.
+absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
+                                             std::vector<v1::SampleResult> rows,
                                              const catalog::ModelConfig& model, v1::RunInfo run);
 
 }  // namespace headcount::agent

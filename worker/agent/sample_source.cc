@@ -86,6 +86,7 @@ absl::StatusOr<std::shared_ptr<const SampleRange>> SampleSource::Fetch(const std
   const auto reader = stub_->GetManifestSlice(&context, request);
   v1::ManifestSlice slice;
   while (reader->Read(&slice)) {
+    if (slice.has_generation()) range->generation = slice.generation();
     for (const v1::ManifestGroup& group : slice.groups()) {
       range->prefixes[group.group()].assign(group.prefix().begin(), group.prefix().end());
     }

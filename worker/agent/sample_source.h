@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct SampleRange {
   int64_t first = 0;
   std::vector<v1::ManifestSample> samples;
   std::map<int64_t, std::vector<int32_t>> prefixes;  // by group
+  std::optional<v1::Generation> generation;          // where prompts are to be continued
 
   bool Covers(const std::string& digest, int64_t begin, int64_t count) const {
     return manifest_digest == digest && begin >= first &&

@@ -108,12 +108,38 @@ absl::Status TaskRunner::RunUnits(const v1::Task& task, StopSignal& stop,
   CountBatches observer(events.batches);
   for (const v1::UnitRange& range : task.units()) {
     if (stop.stopped()) return absl::CancelledError("stopped");
-    auto output = RunUnit(task, range, samples, rules, means, stop, &observer);
+    const bool generates = samples->generation.has_value() && task.stage() == "ablate";
+    auto output = generates ? Generate(range, *samples, rules, means, stop, &observer)
+                            : RunUnit(task, range, samples, rules, means, stop, &observer);
     if (absl::IsCancelled(output.status())) return output.status();
     if (!output.ok()) return Annotate(output.status(), absl::StrCat("unit ", range.unit()));
     if (!events.computed(*std::move(output))) return absl::CancelledError("stopped");
   }
   return absl::OkStatus();
+}
+
+v1::RunInfo TaskRunner::NewRun() const {
+  v1::RunInfo run;
+  run.set_numerics_version(catalog::kNumericsVersion);
+  run.set_dtype(loaded_.dtype);
+  run.set_device_kind(options_.device_kind);
+  run.set_threads(options_.threads);
+  return run;
+}
+
+absl::StatusOr<UnitOutput> TaskRunner::Generate(const v1::UnitRange& range,
+                                                const SampleRange& samples,
+                                                std::span<const v1::ResolvedRule> rules,
+                                                std::span<const SharedMeans> means,
+                                                StopSignal& stop, engine::BatchObserver* observer) {
+  if (!loaded_.decode) return absl::InternalError("this worker's models come without a decoder");
+  const Clock::Duration begin = clock_.Monotonic();
+  HC_ASSIGN_OR_RETURN(GeneratedChunk chunk,
+                      GenerateUnitChunk(*loaded_.engine, loaded_.decode, range, samples, rules,
+                                        means, NewRun(), stop.flag(), observer));
+  const double seconds = Seconds(clock_.Monotonic() - begin);
+  rates_.Add(seconds, chunk.tokens, chunk.rows);
+  return UnitOutput{range.unit(), std::move(chunk.data), seconds, chunk.tokens};
 }
 
 absl::StatusOr<UnitOutput> TaskRunner::RunUnit(const v1::Task& task, const v1::UnitRange& range,
@@ -127,11 +153,7 @@ absl::StatusOr<UnitOutput> TaskRunner::RunUnit(const v1::Task& task, const v1::U
                       BuildUnit(range, std::move(samples), rules, model, means));
   HC_ASSIGN_OR_RETURN(const engine::UnitResult result,
                       loaded_.engine->Run(built.unit, stop.flag(), observer));
-  v1::RunInfo run;
-  run.set_numerics_version(catalog::kNumericsVersion);
-  run.set_dtype(loaded_.dtype);
-  run.set_device_kind(options_.device_kind);
-  run.set_threads(options_.threads);
+  v1::RunInfo run = NewRun();
   UnitOutput output;
   output.unit = range.unit();
   if (task.stage() == "score") {

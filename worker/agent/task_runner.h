@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "headcount/v1/worker_service.grpc.pb.h"
+#include "worker/agent/generation.h"
 #include "worker/agent/rate_meter.h"
 #include "worker/agent/sample_source.h"
 #include "worker/agent/stop_signal.h"
@@ -28,6 +29,7 @@ namespace headcount::agent {
 struct LoadedEngine {
   std::unique_ptr<engine::Engine> engine;
   std::string dtype;  // as results name it: "float32", "bfloat16"
+  Decoder decode;     // of the model's tokenizer; only stages that generate need it
 };
 
 // Loads a model of the catalogue on this worker's device; an unspecified dtype means the
@@ -76,6 +78,11 @@ class TaskRunner {
  private:
   absl::Status RunPrepare(const v1::Task& task, StopSignal& stop, const TaskEvents& events);
   absl::Status RunUnits(const v1::Task& task, StopSignal& stop, const TaskEvents& events);
+  absl::StatusOr<UnitOutput> Generate(const v1::UnitRange& range, const SampleRange& samples,
+                                      std::span<const v1::ResolvedRule> rules,
+                                      std::span<const SharedMeans> means, StopSignal& stop,
+                                      engine::BatchObserver* observer);
+  v1::RunInfo NewRun() const;
   absl::StatusOr<UnitOutput> RunUnit(const v1::Task& task, const v1::UnitRange& range,
                                      std::shared_ptr<const SampleRange> samples,
                                      std::span<const v1::ResolvedRule> rules,

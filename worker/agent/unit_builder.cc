@@ -15,14 +15,6 @@
 namespace headcount::agent {
 namespace {
 
-absl::StatusOr<const v1::ResolvedRule*> FindRule(std::span<const v1::ResolvedRule> rules,
-                                                 int index) {
-  for (const v1::ResolvedRule& rule : rules) {
-    if (rule.index() == index) return &rule;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("the task does not carry rule ", index));
-}
-
 // What the prefixes of all groups in the range have in common.
 std::span<const int32_t> CommonPrefix(const v1::UnitRange& range, const SampleRange& samples) {
   std::span<const int32_t> common = samples.prefixes.at(samples.at(range.first_sample()).group());
@@ -164,6 +156,14 @@ absl::StatusOr<std::vector<SharedMeans>> BuildMeans(
     out.push_back(std::move(built));
   }
   return out;
+}
+
+absl::StatusOr<const v1::ResolvedRule*> FindRule(std::span<const v1::ResolvedRule> rules,
+                                                 int index) {
+  for (const v1::ResolvedRule& rule : rules) {
+    if (rule.index() == index) return &rule;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the task does not carry rule ", index));
 }
 
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,

@@ -40,6 +40,10 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::span<const SharedMeans> means = {});
 
 // A rule that is the same for all samples. `means` are those of the task.
+// The rule of that index among those of a task.
+absl::StatusOr<const v1::ResolvedRule*> FindRule(std::span<const v1::ResolvedRule> rules,
+                                                 int index);
+
 absl::StatusOr<engine::Rule> BuildRule(const v1::ResolvedRule& rule,
                                        const catalog::ModelConfig& model,
                                        std::span<const SharedMeans> means = {});

@@ -12,6 +12,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -21,6 +24,7 @@
 #include "common/base/logging.h"
 #include "common/base/status_macros.h"
 #include "common/config/config.h"
+#include "common/hf/tokenizer.h"
 #include "common/rpc/channel.h"
 #include "common/tasks/task_definition.h"
 #include "spdlog/spdlog.h"
@@ -177,6 +181,26 @@ Preparer MakePreparer(const Config& config, const std::string& shipped_tasks,
   };
 }
 
+// Adds the decoder of the model's tokenizer, which is read when a stage first generates.
+EngineFactory WithDecoder(EngineFactory engines, const WorkerPlace& place) {
+  return [engines = std::move(engines), directory = place.model_directory](
+             const std::string& model, v1::DType dtype) -> absl::StatusOr<LoadedEngine> {
+    HC_ASSIGN_OR_RETURN(LoadedEngine loaded, engines(model, dtype));
+    auto tokenizer = std::make_shared<std::optional<hf::Tokenizer>>();  // of the compute thread
+    loaded.decode = [tokenizer, directory, model](
+                        std::span<const int32_t> ids,
+                        bool skip_special) -> absl::StatusOr<std::string> {
+      if (!tokenizer->has_value()) {
+        HC_ASSIGN_OR_RETURN(const std::string folder, directory(model));
+        HC_ASSIGN_OR_RETURN(hf::Tokenizer read, hf::Tokenizer::Load(folder));
+        tokenizer->emplace(std::move(read));
+      }
+      return (*tokenizer)->DecodeGenerated(ids, skip_special);
+    };
+    return loaded;
+  };
+}
+
 // One agent for the device and one for prepare stages, so that the device does not wait while the
 // next job's documents are rendered and tokenised. The process ends when the device's lane does.
 absl::Status RunLanes(AgentOptions options, v1::WorkerService::StubInterface* stub,
@@ -273,8 +297,9 @@ int WorkerMain(int argc, char** argv,
   const auto channel = rpc::MakeChannel(config->worker_listen);
   const auto stub = v1::WorkerService::NewStub(channel);
   spdlog::info("on {} for {}", flags.device, config->worker_listen);
-  const absl::Status status = RunLanes(std::move(options), stub.get(), setup->engines,
-                                       MakePreparer(*config, flags.tasks, place, setup->threads));
+  const absl::Status status =
+      RunLanes(std::move(options), stub.get(), WithDecoder(setup->engines, place),
+               MakePreparer(*config, flags.tasks, place, setup->threads));
   if (status.ok()) return 0;
   spdlog::error("{}", status.ToString());
   return absl::IsDeadlineExceeded(status) ? kTryLater : 1;

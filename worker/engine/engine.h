@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -208,6 +209,9 @@ struct GenerateUnit {
   std::vector<Rule> rules;
   int max_new_tokens = 0;            // 1 up to what the context leaves
   std::vector<int32_t> stop_tokens;  // the first of these ends a row and is its last token
+  // Told of a row's new tokens after each of them; true ends the row there. May be empty. Depends
+  // on its arguments alone, because a batch that ran out of memory is run again.
+  std::function<bool(size_t row, std::span<const int32_t> tokens)> ended;
   MaskUpdate mask_update = MaskUpdate::kEveryStep;
 };
 

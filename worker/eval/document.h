@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct Document {
   std::vector<std::string> context_ends;
   std::vector<int32_t> choice_lengths;  // code points of each choice without the delimiter
   int gold = -1;                        // right choice; -1: none
+  // Of a document whose context is to be continued: what the new text is compared with.
+  std::optional<std::string> gold_text;
 
   std::string id() const { return task + "/" + std::to_string(row); }
   std::string Context(size_t request) const {

@@ -27,13 +27,17 @@ void AppendText(const std::string& text, std::string* out) {
 }
 
 absl::Status CheckLength(const Document& document, const std::vector<EncodedSample>& samples,
-                         int64_t max_tokens) {
+                         const ManifestOptions& options) {
   for (const EncodedSample& sample : samples) {
     const auto tokens = static_cast<int64_t>(sample.input.size());
-    if (tokens <= max_tokens) continue;
+    if (tokens + options.new_tokens <= options.max_tokens) continue;
+    const std::string more =
+        options.new_tokens > 0
+            ? absl::StrCat(" and may get ", options.new_tokens, " new ones (max_new_tokens)")
+            : "";
     return WithReason(absl::InvalidArgumentError(absl::StrCat(
                           "sample ", document.id(), "/", sample.request, ": prompt has ", tokens,
-                          " tokens, the model's context holds ", max_tokens)),
+                          " tokens", more, ", the model's context holds ", options.max_tokens)),
                       "PROMPT_TOO_LONG");
   }
   return absl::OkStatus();
@@ -58,7 +62,7 @@ absl::StatusOr<std::vector<std::vector<EncodedSample>>> EncodeAll(
       }
       auto encoded = EncodeDocument(documents[i], encode);
       absl::Status status =
-          encoded.ok() ? CheckLength(documents[i], *encoded, options.max_tokens) : encoded.status();
+          encoded.ok() ? CheckLength(documents[i], *encoded, options) : encoded.status();
       if (!status.ok()) {
         std::lock_guard lock(mutex);
         if (i < failed) {
@@ -110,6 +114,7 @@ std::string RequestsDigest(const std::vector<Document>& documents) {
     AppendNumber(document.continuations.size(), 8, &bytes);
     for (const std::string& continuation : document.continuations) AppendText(continuation, &bytes);
     for (const std::string& end : document.context_ends) AppendText(end, &bytes);
+    if (document.gold_text.has_value()) AppendText(*document.gold_text, &bytes);
   }
   return Sha256Hex(bytes);
 }
@@ -152,6 +157,7 @@ absl::StatusOr<v1::Manifest> BuildManifest(const std::vector<Document>& document
       document_out->set_id(document.id());
       document_out->set_subtask(document.task);
       document_out->set_gold(document.gold);
+      if (document.gold_text.has_value()) document_out->set_gold_text(*document.gold_text);
       document_out->mutable_choice_lengths()->Add(document.choice_lengths.begin(),
                                                   document.choice_lengths.end());
       for (const EncodedSample& sample : samples[d]) {
@@ -171,7 +177,7 @@ absl::StatusOr<v1::Manifest> BuildManifest(const std::vector<Document>& document
     }
     first = end;
   }
-  manifest.set_longest_sample(longest);
+  manifest.set_longest_sample(longest + options.new_tokens);
   return manifest;
 }
 

@@ -3,8 +3,9 @@
 // BuildManifest tokenises documents (in their order) on several threads and lays samples out in
 // groups; its result depends on documents and encoder alone, never on thread count, so equal jobs
 // have equal manifests, byte for byte. Used by worker/eval/prepare. Errors: those of encode.h;
-// INVALID_ARGUMENT naming sample, tokens and limit for a prompt that is longer than the model's
-// context (the harness cuts such prompts silently); CANCELLED when told to stop.
+// INVALID_ARGUMENT naming sample, tokens and limit for a prompt that, with the new tokens it may be
+// continued by, is longer than the model's context (the harness cuts such prompts silently);
+// CANCELLED when told to stop.
 
 #pragma once
 
@@ -26,6 +27,7 @@ struct ManifestOptions {
   // a document.
   bool group_by_task = false;
   int64_t max_tokens = 0;  // of one input: the model's context
+  int64_t new_tokens = 0;  // that contexts are to be continued by, at most
   int threads = 1;
   // Told after each document, from any thread; may be empty.
   std::function<void(int64_t done, int64_t total)> progress;
@@ -38,8 +40,8 @@ absl::StatusOr<v1::Manifest> BuildManifest(const std::vector<Document>& document
                                            const Encoder& encode, const ManifestOptions& options);
 
 // SHA-256 (hex) over the rendered text: of every document its id, context, number of continuations,
-// each of them and each end of its contexts; strings after their size in bytes, numbers as
-// little-endian uint64.
+// each of them, each end of its contexts and its gold text; strings after their size in bytes,
+// numbers as little-endian uint64.
 std::string RequestsDigest(const std::vector<Document>& documents);
 
 // SHA-256 over a sample's token ids, input then targets, each a little-endian int32.

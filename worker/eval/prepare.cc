@@ -3,6 +3,7 @@
 #include "worker/eval/prepare.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -58,7 +59,53 @@ struct Rendered {
   std::vector<Document> documents;
   std::vector<std::string> metrics;
   bool group_by_task = false;
+  std::optional<v1::Generation> generation;  // without its stop tokens
+  std::vector<tasks::AnswerMetric> answer_metrics;
 };
+
+absl::StatusOr<v1::Generation> ReadGeneration(const tasks::TaskDefinition& task,
+                                              const v1::TaskSource& source) {
+  if (source.max_new_tokens() < 0 || source.max_new_tokens() > task.max_new_tokens) {
+    return InvalidField("workload.task.max_new_tokens", absl::StrCat(source.max_new_tokens()),
+                        absl::StrCat("must be 0 to ", task.max_new_tokens, ", the task's own"));
+  }
+  v1::Generation generation;
+  generation.set_max_new_tokens(source.max_new_tokens() > 0 ? source.max_new_tokens()
+                                                            : task.max_new_tokens);
+  for (const std::string& stop : task.until) generation.add_stop(stop);
+  return generation;
+}
+
+v1::AnswerMetric ToProto(const tasks::AnswerMetric& metric) {
+  v1::AnswerMetric out;
+  out.set_name(metric.name);
+  for (const tasks::AnswerFilter& filter : metric.filters) {
+    v1::AnswerFilter* to = out.add_filters();
+    using Kind = tasks::AnswerFilter::Kind;
+    switch (filter.kind) {
+      case Kind::kRegex:
+        to->set_kind(v1::AnswerFilter::REGEX);
+        to->set_pattern(filter.pattern);
+        to->set_group_select(filter.group_select);
+        to->set_fallback(filter.fallback);
+        break;
+      case Kind::kLowercase:
+        to->set_kind(v1::AnswerFilter::LOWERCASE);
+        break;
+      case Kind::kUppercase:
+        to->set_kind(v1::AnswerFilter::UPPERCASE);
+        break;
+      case Kind::kRemoveWhitespace:
+        to->set_kind(v1::AnswerFilter::REMOVE_WHITESPACE);
+        break;
+    }
+  }
+  for (const std::string& regex : metric.regexes_to_ignore) out.add_regexes_to_ignore(regex);
+  out.set_ignore_case(metric.ignore_case);
+  out.set_ignore_punctuation(metric.ignore_punctuation);
+  out.set_ignore_numbers(metric.ignore_numbers);
+  return out;
+}
 
 absl::StatusOr<Rendered> Render(const v1::Workload& workload, const PrepareInputs& inputs,
                                 const std::string& model_directory) {
@@ -86,6 +133,13 @@ absl::StatusOr<Rendered> Render(const v1::Workload& workload, const PrepareInput
   HC_ASSIGN_OR_RETURN(const RenderOptions options, ReadOptions(source, model_directory));
   rendered.task = task->first;
   rendered.metrics = task->second.metrics;
+  rendered.answer_metrics = task->second.answer_metrics;
+  if (task->second.output_type == tasks::OutputType::kGenerateUntil) {
+    HC_ASSIGN_OR_RETURN(rendered.generation, ReadGeneration(task->second, source));
+  } else if (source.max_new_tokens() != 0) {
+    return InvalidField("workload.task.max_new_tokens", absl::StrCat(source.max_new_tokens()),
+                        absl::StrCat("must be 0: task ", task->first, " generates nothing"));
+  }
   rendered.group_by_task = SharesPrefix(task->second, options);
   HC_ASSIGN_OR_RETURN(rendered.documents, RenderTask(task->second, data, options));
   return rendered;
@@ -124,6 +178,7 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   ManifestOptions options;
   options.group_by_task = rendered.group_by_task;
   options.max_tokens = model.max_position_embeddings;
+  if (rendered.generation.has_value()) options.new_tokens = rendered.generation->max_new_tokens();
   options.threads = inputs.threads;
   options.progress = hooks.progress;
   options.cancel = hooks.cancel;
@@ -138,6 +193,14 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   manifest.set_model(workload.model());
   manifest.set_tokenizer_digest(Sha256Hex(tokenizer_bytes));
   for (const std::string& metric : rendered.metrics) manifest.add_metrics(metric);
+  if (rendered.generation.has_value()) {
+    v1::Generation* generation = manifest.mutable_generation();
+    *generation = *rendered.generation;
+    for (const int32_t id : tokenizer.end_ids()) generation->add_stop_tokens(id);
+    for (const tasks::AnswerMetric& metric : rendered.answer_metrics) {
+      *manifest.add_answer_metrics() = ToProto(metric);
+    }
+  }
   HC_RETURN_IF_ERROR(DescribeFirstToken(tokenizer, &manifest));
   return format::Frame(format::FrameKind::kManifest, manifest);
 }

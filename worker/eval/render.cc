@@ -58,7 +58,9 @@ class Renderer {
     document.task = lm_eval_name;
     document.row = index;
     HC_ASSIGN_OR_RETURN(const RowText text, templates_.Render(row, where));
-    if (text.gold < 0) {
+    if (task_.output_type == tasks::OutputType::kGenerateUntil) {
+      document.gold_text = text.target;
+    } else if (text.gold < 0) {
       return InvalidField(absl::StrCat("task ", lm_eval_name, ": doc_to_target: ", where),
                           text.target, "is none of the choices");
     }

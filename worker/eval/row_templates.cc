@@ -43,6 +43,10 @@ absl::StatusOr<RowTemplate> RowTemplate::Parse(const std::string& task, std::str
 absl::StatusOr<std::string> RowTemplate::Render(const json& row, const std::string& where) const {
   const auto column = column_.empty() ? row.end() : row.find(column_);
   if (column != row.end()) {
+    if (column->is_structured()) {
+      return InvalidField(Name(where), column->dump(),
+                          absl::StrCat("column ", column_, " must hold text or a number"));
+    }
     return column->is_string() ? column->get<std::string>() : column->dump();
   }
   auto text = template_.Render(row.dump());

@@ -9,6 +9,7 @@ mod tokenizer;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use python_regex::Regex;
 use template::{Dialect, Template};
 use tokenizer::Tokenizer;
 
@@ -239,4 +240,74 @@ pub unsafe extern "C" fn hc_hf_template_render(
     error: *mut Bytes,
 ) -> i32 {
     border(out, error, || Ok(give_bytes((*template).render(slice(json, size), now.as_ref().copied())?)))
+}
+
+/// # Safety
+/// See hf.h; pointers must be valid as it says.
+#[no_mangle]
+pub unsafe extern "C" fn hc_hf_regex_new(
+    pattern: *const u8,
+    size: usize,
+    out: *mut *mut Regex,
+    error: *mut Bytes,
+) -> i32 {
+    border(out, error, || Ok(Box::into_raw(Box::new(Regex::new(text(slice(pattern, size))?)?))))
+}
+
+/// # Safety
+/// `regex` must come from hc_hf_regex_new and not have been freed.
+#[no_mangle]
+pub unsafe extern "C" fn hc_hf_regex_free(regex: *mut Regex) {
+    if !regex.is_null() {
+        drop(Box::from_raw(regex));
+    }
+}
+
+/// # Safety
+/// See hf.h; pointers must be valid as it says.
+#[no_mangle]
+pub unsafe extern "C" fn hc_hf_regex_find_all(
+    regex: *const Regex,
+    input: *const u8,
+    size: usize,
+    out: *mut Bytes,
+    error: *mut Bytes,
+) -> i32 {
+    border(out, error, || Ok(give_bytes((*regex).find_all(text(slice(input, size))?)?.into_bytes())))
+}
+
+/// # Safety
+/// See hf.h; pointers must be valid as it says.
+#[no_mangle]
+pub unsafe extern "C" fn hc_hf_regex_remove(
+    regex: *const Regex,
+    input: *const u8,
+    size: usize,
+    out: *mut Bytes,
+    error: *mut Bytes,
+) -> i32 {
+    border(out, error, || Ok(give_bytes((*regex).replace_all(text(slice(input, size))?, "")?.into_bytes())))
+}
+
+/// # Safety
+/// See hf.h; pointers must be valid as it says.
+#[no_mangle]
+pub unsafe extern "C" fn hc_hf_change_text(
+    change: i32,
+    input: *const u8,
+    size: usize,
+    out: *mut Bytes,
+    error: *mut Bytes,
+) -> i32 {
+    border(out, error, || {
+        let text = text(slice(input, size))?;
+        let changed = match change {
+            0 => text.to_lowercase(),
+            1 => text.to_uppercase(),
+            2 => text.trim_matches(template::is_python_space).to_string(),
+            3 => text.trim_start_matches(template::is_python_space).to_string(),
+            other => return Err(Error::Internal(format!("no change of text {other}"))),
+        };
+        Ok(give_bytes(changed.into_bytes()))
+    })
 }

@@ -120,7 +120,7 @@ fn convert(error: minijinja::Error) -> Error {
 }
 
 /// What Python's str.strip() takes away: Unicode white space and the four information separators.
-fn is_python_space(c: char) -> bool {
+pub fn is_python_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 

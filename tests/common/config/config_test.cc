@@ -47,6 +47,7 @@ workers:
 worker_program: /opt/headcount-worker
 samples_per_unit: 8
 rules_per_unit: 2
+prompts_per_unit: 7
 lease_seconds: 5
 task_target_seconds: 7
 worker_orphan_exit_seconds: 60
@@ -75,6 +76,7 @@ log_level: warn
   EXPECT_EQ(config->worker_program, "/opt/headcount-worker");
   EXPECT_EQ(config->samples_per_unit, 8);
   EXPECT_EQ(config->rules_per_unit, 2);
+  EXPECT_EQ(config->prompts_per_unit, 7);
   EXPECT_EQ(config->lease, std::chrono::seconds(5));
   EXPECT_EQ(config->task_target, std::chrono::seconds(7));
   EXPECT_EQ(config->worker_orphan_exit, std::chrono::seconds(60));
@@ -184,6 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"samples_per_unit: 99999999999999999999", "samples_per_unit", "whole number"},
         Bad{"samples_per_unit: .nan", "samples_per_unit", "whole number"},
         Bad{"rules_per_unit: 65", "rules_per_unit", "1 to 64"},
+        Bad{"prompts_per_unit: 257", "prompts_per_unit", "1 to 256"},
         Bad{"lease_seconds: 1", "lease_seconds", "2 to 3600"},
         Bad{"lease_seconds: 30s", "lease_seconds", "whole number"},
         Bad{"task_target_seconds: 0", "task_target_seconds", "1 to 3600"},

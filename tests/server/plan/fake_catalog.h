@@ -2,7 +2,8 @@
 //
 // Models: "tiny" (2 layers x 3 query heads, no chat template), "chatty" (the same with one),
 // "broken" (FAILED_PRECONDITION). Tasks: "pairs" (two choices, no few-shot split), "subjects"
-// (subtasks algebra, botany and chess, 5-shot), "unread" (FAILED_PRECONDITION: no data folder).
+// (subtasks algebra, botany and chess, 5-shot), "sums" (generates), "poolless" (the file of its
+// examples is missing), "unread" (FAILED_PRECONDITION: no data folder).
 
 #pragma once
 
@@ -55,6 +56,8 @@ class FakeCatalog final : public JobCatalog {
       task->fewshot_split = "dev";
       task->num_fewshot = 5;
       facts.subtasks = {"algebra", "botany", "chess"};
+    } else if (name == "sums") {
+      task->output_type = tasks::OutputType::kGenerateUntil;
     } else if (name == "poolless") {
       task->fewshot_split = "train";
       facts.missing_pool = "/rows/train.jsonl";

@@ -70,9 +70,12 @@ class JobFlowTest : public testing::Test {
       out.set_first(std::string(mean_bytes_, 'f'));
       return out;
     };
-    flow_ = std::make_unique<JobFlow>(
-        *jobs_, *artifacts_, catalog_, ResultSources{thresholds, masks, means},
-        JobFlowOptions{.samples_per_unit = 4, .rules_per_unit = 2, .server_version = "1.2.3"});
+    flow_ = std::make_unique<JobFlow>(*jobs_, *artifacts_, catalog_,
+                                      ResultSources{thresholds, masks, means},
+                                      JobFlowOptions{.samples_per_unit = 4,
+                                                     .rules_per_unit = 2,
+                                                     .prompts_per_unit = 3,
+                                                     .server_version = "1.2.3"});
     flow_->SetListener([this](const std::string&) { ++changes_; });
     flow_->SetPost([this](const std::string& job) { posted_.push_back(job); });
     flow_->SetNextUnits(
@@ -371,6 +374,26 @@ TEST_F(JobFlowTest, CancellingAParentCancelsItsChildren) {
   for (const char* suffix : {"", "-1", "-2"}) {
     EXPECT_EQ(Get(job + suffix).state(), v1::Job::CANCELLED) << suffix;
   }
+}
+
+TEST_F(JobFlowTest, ASweepOfPromptsToContinueHasItsOwnBaselineAndSmallUnits) {
+  const std::string job = Create("g", R"(sweep { workload { model: 'tiny' task { task: 'sums' } }
+    scores: 'entropy' scores: 'random' fractions: .5 mask_update: MASK_UPDATE_PROMPT_ONCE })");
+  v1::Manifest manifest = MakeManifest(std::vector<std::vector<int>>(7, {1}));
+  manifest.mutable_generation()->set_max_new_tokens(5);
+  for (v1::ManifestSample& sample : *manifest.mutable_samples()) sample.clear_choices();
+  Prepare(job, manifest);
+  EXPECT_EQ(Plan(job, Stage::kScore).sample_blocks_size(), 2);  // four samples each
+  StoreUnit(job, Stage::kScore, 0);
+  StoreUnit(job, Stage::kScore, 1);
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  EXPECT_EQ(plan.sample_blocks_size(), 3);  // prompts_per_unit 3
+  ASSERT_EQ(plan.rules_size(), 3);
+  EXPECT_TRUE(plan.rules(0).none());
+  EXPECT_EQ(plan.rules(0).label(), "baseline");
+  EXPECT_EQ(plan.rules(1).threshold().score(), "entropy");
+  EXPECT_EQ(plan.rules(1).mask_update(), v1::MASK_UPDATE_PROMPT_ONCE);
+  EXPECT_EQ(plan.rules(2).mask_update(), v1::MASK_UPDATE_PROMPT_ONCE);
 }
 
 TEST_F(JobFlowTest, DefaultFractionsAreThePapersWithoutZero) {

@@ -75,6 +75,17 @@ TEST(SliceManifestTest, ASliceInTheMiddleOfAGroupCarriesItsPrefix) {
   EXPECT_THAT(slice.groups(1).prefix(), ElementsAre(1));
 }
 
+TEST(SliceManifestTest, TheFirstPieceSaysHowPromptsAreContinued) {
+  v1::Manifest manifest = plan::Pairs(3);
+  EXPECT_FALSE((*SliceManifest(manifest, 0, 6))[0].has_generation());
+  manifest.mutable_generation()->set_max_new_tokens(7);
+  const auto pieces = SliceManifest(manifest, 2, 4, 1);
+  ASSERT_TRUE(pieces.ok()) << pieces.status();
+  ASSERT_EQ(pieces->size(), 4u);
+  EXPECT_EQ((*pieces)[0].generation().max_new_tokens(), 7);
+  EXPECT_FALSE((*pieces)[1].has_generation());
+}
+
 TEST(SliceManifestTest, LargeSlicesComeInPieces) {
   const v1::Manifest manifest = plan::MakeManifest({{1, 1, 1, 1, 1, 1}, {1, 1, 1}});
   const auto whole = SliceManifest(manifest, 0, 9);

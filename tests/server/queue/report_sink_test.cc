@@ -247,6 +247,47 @@ TEST_F(ReportSinkTest, ManifestsAreChecked) {
       "samples[2].document");
   refuse("a group without samples", [](v1::Manifest* m) { m->add_groups(); }, "groups");
   refuse("a document without samples", [](v1::Manifest* m) { m->add_documents(); }, "documents");
+  const auto generates = [](v1::Manifest* m) {
+    m->mutable_generation()->set_max_new_tokens(5);
+    m->set_metrics(0, "exact_match,none");
+    m->add_answer_metrics()->set_name("exact_match,none");
+  };
+  refuse("choices to continue", [&](v1::Manifest* m) { generates(m); }, "samples[0].choices");
+  refuse(
+      "no new tokens",
+      [&](v1::Manifest* m) {
+        generates(m);
+        m->mutable_generation()->set_max_new_tokens(0);
+      },
+      "generation.max_new_tokens");
+  refuse(
+      "no room for new tokens",
+      [&](v1::Manifest* m) {
+        generates(m);
+        m->mutable_generation()->set_max_new_tokens(62);
+      },
+      "samples[0] tokens: must be in [1, 2]");
+  refuse(
+      "stop token",
+      [&](v1::Manifest* m) {
+        generates(m);
+        m->mutable_generation()->add_stop_tokens(100);
+      },
+      "generation.stop_tokens");
+  refuse(
+      "metrics of nothing",
+      [&](v1::Manifest* m) {
+        generates(m);
+        m->clear_answer_metrics();
+      },
+      "answer_metrics");
+  refuse(
+      "expression",
+      [&](v1::Manifest* m) {
+        generates(m);
+        m->mutable_answer_metrics(0)->add_regexes_to_ignore("(");
+      },
+      "regular expression");
   ASSERT_TRUE(worker_.Report(0).ok());
 }
 

@@ -25,6 +25,16 @@ def documents_of(rows: list[dict]) -> dict[str, dict]:
         lls = np.array([x for sample in samples for x in sample["log_likelihoods"]], dtype=np.float64)
         gold = samples[0]["gold"]
         finite = all(sample["finite"] for sample in samples) and bool(np.isfinite(lls).all())
+        if samples[0]["answers"]:  # a generated text: judged by the task's first metric
+            documents[name] = {
+                "subtask": samples[0]["subtask"],
+                "finite": samples[0]["finite"],
+                "correct": float(samples[0]["finite"] and samples[0]["answers_correct"][0]),
+                "correct_norm": 0.0,
+                "gold": nan,
+                "share": samples[0]["share_zeroed"],  # mean over steps, whose masks are not kept
+            }
+            continue
         norm = lls / np.array(samples[0]["choice_lengths"]) if finite else lls
         documents[name] = {
             "subtask": samples[0]["subtask"],
@@ -142,7 +152,7 @@ def main(samples_path: str, curves_path: str) -> int:
     rows = pq.read_table(samples_path).to_pylist()
     published = pq.read_table(curves_path).to_pylist()
     bits = max(8 * len(row["mask"]) for row in rows)
-    shared = [row for row in rows if row["share_zeroed"] > 0]
+    shared = [row for row in rows if row["share_zeroed"] > 0 and not row["answers"]]
     # A mask is padded to whole bytes: the number of heads follows from any row that says both.
     heads = round(sum(b.bit_count() for b in shared[0]["mask"]) / shared[0]["share_zeroed"]) if shared else bits
     for row in rows:

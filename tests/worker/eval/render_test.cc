@@ -80,15 +80,22 @@ TEST_P(PromptVectors, AreByteEqual) {
       } else {
         EXPECT_EQ(document.Context(index), expected);
       }
-      EXPECT_EQ(document.continuations.at(index), request["continuation"].get<std::string>());
+      if (request["type"] == "generate_until") {
+        EXPECT_THAT(document.continuations, ElementsAre());
+        EXPECT_EQ(json(task.until), request["gen_kwargs"]["until"]);
+      } else {
+        EXPECT_EQ(document.continuations.at(index), request["continuation"].get<std::string>());
+      }
       ++compared;
     }
   }
-  const std::map<std::string, int> requests = {{"mmlu", 64}, {"winogrande", 16}, {"piqa", 8}};
+  const std::map<std::string, int> requests = {
+      {"mmlu", 64}, {"winogrande", 16}, {"piqa", 8}, {"gsm8k", 8}};
   EXPECT_EQ(compared, requests.at(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, PromptVectors, ::testing::Values("mmlu", "winogrande", "piqa"),
+INSTANTIATE_TEST_SUITE_P(Tasks, PromptVectors,
+                         ::testing::Values("mmlu", "winogrande", "piqa", "gsm8k"),
                          [](const auto& param) { return param.param; });
 
 class Rendering : public ::testing::Test {
@@ -299,6 +306,20 @@ TEST_F(ShippedTasks, BoolQ) {
   EXPECT_EQ(document.context, "Ice floats.\nQuestion: does ice float?\nAnswer:");
   EXPECT_THAT(document.continuations, ElementsAre(" no", " yes"));
   EXPECT_EQ(document.gold, 1);
+}
+
+TEST_F(ShippedTasks, Gsm8k) {
+  options_.num_fewshot = 0;
+  const Document document =
+      RenderShipped("gsm8k", {{"question", "1 + 1?"}, {"answer", "It is <<1+1=2>>2.\n#### 2"}})[0];
+  EXPECT_EQ(document.context, "Question: 1 + 1?\nAnswer:");
+  EXPECT_EQ(document.gold_text, "It is <<1+1=2>>2.\n#### 2");
+  EXPECT_THAT(document.continuations, ElementsAre());
+  EXPECT_EQ(document.gold, -1);
+  task_.doc_to_target = "answer";
+  Write("test.jsonl", R"({"question": "1 + 1?", "answer": ["2", "two"]})"
+                      "\n");
+  EXPECT_THAT(Error(), HasSubstr("column answer must hold text or a number"));
 }
 
 TEST_F(ShippedTasks, HellaSwag) {

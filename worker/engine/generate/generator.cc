@@ -73,6 +73,7 @@ Generator::Generator(Transformer& model, const GenerateUnit& unit, std::span<con
     states_[i].tokens.assign(prompt.begin(), prompt.end());
     states_[i].prompt = prompt.size();
     states_[i].codes.resize(static_cast<size_t>(model.config().layers));
+    states_[i].unit_row = static_cast<size_t>(rows[i]);
   }
 }
 
@@ -312,7 +313,8 @@ void Generator::Choose(const at::Tensor& hidden, const Step& step,
     result.masks.push_back(PackBits(state.codes, static_cast<size_t>(model_.config().heads)));
     const auto& stops = unit_.stop_tokens;
     state.ended = static_cast<int>(result.tokens.size()) == unit_.max_new_tokens ||
-                  std::find(stops.begin(), stops.end(), token) != stops.end();
+                  std::find(stops.begin(), stops.end(), token) != stops.end() ||
+                  (unit_.ended && unit_.ended(state.unit_row, result.tokens));
     if (state.ended) state.root = {};
   }
 }

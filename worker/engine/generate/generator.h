@@ -50,6 +50,7 @@ class Generator {
   struct State {
     std::vector<int32_t> tokens;  // prompt, then what was generated
     size_t prompt = 0;
+    size_t unit_row = 0;  // which row of the unit this is
     LayerCache root;
     std::vector<std::string> codes;  // of the layers, at the last step
     bool ended = false;
