@@ -208,7 +208,8 @@ class Resolver {
       step->set_seed(from.random_in_layer().seed());
       step->set_unit(from.unit());
     } else {
-      for (const ExpressionStep& step : *ParseRuleExpression(from.expression())) {
+      const auto steps = ParseRuleExpression(from.expression());  // checked when it was created
+      for (const ExpressionStep& step : *steps) {
         if (step.op == Op::kName) {
           Append(Resolve(by_name_.at(step.name)), &combined);
         } else {

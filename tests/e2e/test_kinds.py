@@ -89,7 +89,7 @@ class KindsTest(unittest.TestCase):
         self.assertEqual(len(answer["comparisons"]), 1)
         self.assertTrue(answer["comparisons"][0]["same_inputs"])
         self.assertEqual(max(answer["comparisons"][0]["scores"][0]["wasserstein"]), 0)
-        self.assertEqual(self.service.json("show", f"{job}-2")["parent"], f"projects/default/jobs/{job}")
+        self.assertEqual(self.service.json("show", f"{job}-2")["parent"], job)
         self.assertIn("tiny everyday against tiny everyday", self.service.cli("compare", job))
 
     def test_inactivity_is_split(self) -> None:

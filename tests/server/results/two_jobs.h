@@ -16,10 +16,11 @@ class TwoJobs : public FakeJob {
   // Both must outlive the store.
   TwoJobs(SampleJob& first, SampleJob& second) : first_(first), second_(second) {
     for (SampleJob* job : {&first_, &second_}) {
-      for (const store::StageRecord& stage : job->store.ListStages(kName).value()) {
+      const auto stages = job->store.ListStages(kName);
+      for (const store::StageRecord& stage : *stages) {
         Copy(job->store, stage.manifest_digest);
-        for (const store::ChunkRecord& chunk :
-             job->store.ListChunks(kName, stage.stage, 0, 1000).value()) {
+        const auto chunks = job->store.ListChunks(kName, stage.stage, 0, 1000);
+        for (const store::ChunkRecord& chunk : *chunks) {
           Copy(job->store, chunk.digest);
         }
       }

@@ -77,7 +77,7 @@ TEST_P(GoldenInterventions, MasksAndLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenInterventions, ::testing::ValuesIn(kTinyModels),
+INSTANTIATE_TEST_SUITE_P(Families, GoldenInterventions, ::testing::ValuesIn(kAuthorsModels),
                          [](const auto& info) { return info.param.substr(5); });
 
 }  // namespace

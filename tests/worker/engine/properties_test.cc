@@ -2,6 +2,7 @@
 // log-likelihoods, sums.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -18,6 +19,13 @@ using ::testing::ElementsAreArray;
 
 // Semantics section 8: the same sample in another batch; entropies 1e-5, the rest 2e-5 relative or
 // 2e-6 absolute.
+// NaN, where a window hides the first token, is equal to itself here.
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits;
+  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
 void ExpectSameMeasurements(const RowResult& a, const RowResult& b) {
   ASSERT_EQ(a.measurements.size(), b.measurements.size());
   const size_t slab = a.measurements.size() / catalog::kMeasurementCount;
@@ -113,7 +121,7 @@ TEST_P(Properties, APrefixIsOnlyAWayToWriteTheTokens) {
   split.prefix = std::span(prompt).first(100);
   split.rows[0].suffix = std::span(prompt).subspan(100);
   const UnitResult a = RunOrDie(*engine_, whole), b = RunOrDie(*engine_, split);
-  EXPECT_EQ(a.rows[0].measurements, b.rows[0].measurements);
+  EXPECT_EQ(Bits(a.rows[0].measurements), Bits(b.rows[0].measurements));
   EXPECT_EQ(a.rows[0].mask, b.rows[0].mask);
   EXPECT_EQ(a.rows[0].log_likelihoods, b.rows[0].log_likelihoods);
   EXPECT_EQ(a.tokens, b.tokens);
@@ -122,7 +130,7 @@ TEST_P(Properties, APrefixIsOnlyAWayToWriteTheTokens) {
 TEST_P(Properties, RepeatingGivesTheSameBytes) {
   const UnitResult a = RunOrDie(*engine_, EveryKind()), b = RunOrDie(*engine_, EveryKind());
   for (size_t i = 0; i < a.rows.size(); ++i) {
-    EXPECT_EQ(a.rows[i].measurements, b.rows[i].measurements);
+    EXPECT_EQ(Bits(a.rows[i].measurements), Bits(b.rows[i].measurements));
     EXPECT_EQ(a.rows[i].log_likelihoods, b.rows[i].log_likelihoods);
     EXPECT_EQ(a.rows[i].mask, b.rows[i].mask);
   }
