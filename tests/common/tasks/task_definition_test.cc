@@ -219,126 +219,121 @@ TEST(TaskDefinition, ReadsHowTextsAreGeneratedAndJudged) {
   EXPECT_THAT(task->until, ElementsAre("\n\n"));  // the few-shot delimiter
   EXPECT_EQ(task->max_new_tokens, 256);
   EXPECT_THAT(task->metrics, ElementsAre("exact_match,none"));
-  task = ParseTaskDefinition(std::string(kGenerating) + R"(
+  task = ParseTaskDefinition(std::string(kGenerating) + R"yaml(
 generation_kwargs: {until: ["Q:", "</s>"], max_gen_toks: 9, do_sample: false, temperature: 0.0}
 filter_list:
   - name: last
     filter:
-      - {function: regex, regex_pattern: "([0-9]+)", group_select: -1, fallback: "?"
-}
+      - {function: regex, regex_pattern: "([0-9]+)", group_select: -1, fallback: "?"}
       - {function: lowercase}
       - {function: take_first}
   - name: whole
     filter: [{function: remove_whitespace}]
 metric_list:
   - {metric: exact_match, ignore_case: true, regexes_to_ignore: [",", "\\$"]}
-)",
+)yaml",
                              "sums.yaml");
-      ASSERT_TRUE(task.ok()) << task.status();
-      EXPECT_THAT(task->until, ElementsAre("Q:", "</s>"));
-      EXPECT_EQ(task->max_new_tokens, 9);
-      EXPECT_THAT(task->metrics, ElementsAre("exact_match,last", "exact_match,whole"));
-      const AnswerMetric& last = task->answer_metrics[0];
-      ASSERT_EQ(last.filters.size(), 2u);
-      EXPECT_EQ(last.filters[0].pattern, "([0-9]+)");
-      EXPECT_EQ(last.filters[0].group_select, -1);
-      EXPECT_EQ(last.filters[0].fallback, "?");
-      EXPECT_EQ(last.filters[1].kind, AnswerFilter::Kind::kLowercase);
-      EXPECT_THAT(last.regexes_to_ignore, ElementsAre(",", "\\$"));
-      EXPECT_TRUE(last.ignore_case);
-      EXPECT_FALSE(last.ignore_punctuation);
-      }
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_THAT(task->until, ElementsAre("Q:", "</s>"));
+  EXPECT_EQ(task->max_new_tokens, 9);
+  EXPECT_THAT(task->metrics, ElementsAre("exact_match,last", "exact_match,whole"));
+  const AnswerMetric& last = task->answer_metrics[0];
+  ASSERT_EQ(last.filters.size(), 2u);
+  EXPECT_EQ(last.filters[0].pattern, "([0-9]+)");
+  EXPECT_EQ(last.filters[0].group_select, -1);
+  EXPECT_EQ(last.filters[0].fallback, "?");
+  EXPECT_EQ(last.filters[1].kind, AnswerFilter::Kind::kLowercase);
+  EXPECT_THAT(last.regexes_to_ignore, ElementsAre(",", "\\$"));
+  EXPECT_TRUE(last.ignore_case);
+  EXPECT_FALSE(last.ignore_punctuation);
+}
 
-      TEST(TaskDefinition, NamesWhatIsWrongWithAGeneratingTask) {
-        const std::pair<const char*, const char*> cases[] = {
-            {"generation_kwargs: {do_sample: true}", "do_sample"},
-            {"generation_kwargs: {temperature: 0.7}", "temperature"},
-            {"generation_kwargs: {max_gen_toks: 0}", "max_gen_toks: must be 1 to 8192"},
-            {"generation_kwargs: {until: [\"\"]}", "until: must not hold an empty stop"},
-            {"generation_kwargs: {top_k: 3}", "generation_kwargs.top_k: unknown key"},
-            {"filter_list: []", "filter_list: must be a list of filters"},
-            {"filter_list: [{filter: [{function: regex}]}]", "filter_list.name: is required"},
-            {"filter_list: [{name: n, filter: [{function: majority_vote}]}]", "allowed: regex"},
-            {"filter_list: [{name: n, filter: [{function: regex, regex_pattern: \"(\"}]}]",
-             "filter_list: \"(\": regular expression"},
-            {"filter_list: [{name: n, filter: [{function: !function x.y}]}]",
-             "!function is refused"},
-            {"metric_list: [{metric: bleu}]", "allowed: exact_match"},
-            {"metric_list: [{metric: exact_match, regexes_to_ignore: [\"[\"]}]",
-             "regular expression"},
-        };
-        for (const auto& [line, says] : cases) {
-          const auto task =
-              ParseTaskDefinition(std::string(kGenerating) + line + "\n", "sums.yaml");
-          ASSERT_FALSE(task.ok()) << line;
-          EXPECT_THAT(std::string(task.status().message()), HasSubstr(says)) << line;
-          EXPECT_THAT(std::string(task.status().message()), HasSubstr("sums.yaml:8: ")) << line;
-        }
-      }
+TEST(TaskDefinition, NamesWhatIsWrongWithAGeneratingTask) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"generation_kwargs: {do_sample: true}", "do_sample"},
+      {"generation_kwargs: {temperature: 0.7}", "temperature"},
+      {"generation_kwargs: {max_gen_toks: 0}", "max_gen_toks: must be 1 to 8192"},
+      {"generation_kwargs: {until: [\"\"]}", "until: must not hold an empty stop"},
+      {"generation_kwargs: {top_k: 3}", "generation_kwargs.top_k: unknown key"},
+      {"filter_list: []", "filter_list: must be a list of filters"},
+      {"filter_list: [{filter: [{function: regex}]}]", "filter_list.name: is required"},
+      {"filter_list: [{name: n, filter: [{function: majority_vote}]}]", "allowed: regex"},
+      {"filter_list: [{name: n, filter: [{function: regex, regex_pattern: \"(\"}]}]",
+       "filter_list: \"(\": regular expression"},
+      {"filter_list: [{name: n, filter: [{function: !function x.y}]}]", "!function is refused"},
+      {"metric_list: [{metric: bleu}]", "allowed: exact_match"},
+      {"metric_list: [{metric: exact_match, regexes_to_ignore: [\"[\"]}]", "regular expression"},
+  };
+  for (const auto& [line, says] : cases) {
+    const auto task = ParseTaskDefinition(std::string(kGenerating) + line + "\n", "sums.yaml");
+    ASSERT_FALSE(task.ok()) << line;
+    EXPECT_THAT(std::string(task.status().message()), HasSubstr(says)) << line;
+    EXPECT_THAT(std::string(task.status().message()), HasSubstr("sums.yaml:8: ")) << line;
+  }
+}
 
-      TEST(TaskDefinition, ShippedTasksParse) {
-        const TaskSet set = LoadTaskDefinitions({"tasks"});  // tests run in the repository's root
-        for (const auto& [file, why] : set.problems) ADD_FAILURE() << file << ": " << why;
-        for (const char* task : {"arc_challenge", "boolq", "everyday", "gsm8k", "hellaswag", "mmlu",
-                                 "piqa", "winogrande"}) {
-          EXPECT_TRUE(set.tasks.contains(task)) << task;
-        }
-      }
+TEST(TaskDefinition, ShippedTasksParse) {
+  const TaskSet set = LoadTaskDefinitions({"tasks"});  // tests run in the repository's root
+  for (const auto& [file, why] : set.problems) ADD_FAILURE() << file << ": " << why;
+  for (const char* task :
+       {"arc_challenge", "boolq", "everyday", "gsm8k", "hellaswag", "mmlu", "piqa", "winogrande"}) {
+    EXPECT_TRUE(set.tasks.contains(task)) << task;
+  }
+}
 
-      TEST(TaskDefinition, TheExampleOfTheGuideParses) {
-        std::ifstream guide("docs/add-a-task.md");
-        const std::string text{std::istreambuf_iterator<char>(guide), {}};
-        const size_t begin = text.find("```yaml\n");
-        ASSERT_NE(begin, std::string::npos);
-        const size_t end = text.find("```", begin + 8);
-        const auto task =
-            ParseTaskDefinition(text.substr(begin + 8, end - begin - 8), "guide.yaml");
-        EXPECT_TRUE(task.ok()) << task.status();
-      }
+TEST(TaskDefinition, TheExampleOfTheGuideParses) {
+  std::ifstream guide("docs/add-a-task.md");
+  const std::string text{std::istreambuf_iterator<char>(guide), {}};
+  const size_t begin = text.find("```yaml\n");
+  ASSERT_NE(begin, std::string::npos);
+  const size_t end = text.find("```", begin + 8);
+  const auto task = ParseTaskDefinition(text.substr(begin + 8, end - begin - 8), "guide.yaml");
+  EXPECT_TRUE(task.ok()) << task.status();
+}
 
-      TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {
-        Write("a/quiz.yaml", kGood);
-        Write("a/bad.yaml", "task: bad\n");
-        Write("a/twin.yaml", kGood);
-        Write("a/notes.txt", "not a task");
-        Write("b/quiz.yaml", With("A quiz", "Another quiz"));
-        const TaskSet set = LoadTaskDefinitions(
-            {(root_ / "a").string(), (root_ / "b").string(), (root_ / "none").string()});
-        ASSERT_EQ(set.tasks.size(), 1u);
-        EXPECT_EQ(set.tasks.at("quiz").title, "Another quiz");
-        ASSERT_EQ(set.problems.size(), 3u);
-        EXPECT_THAT(std::string(set.problems.at((root_ / "a/twin.yaml").string()).message()),
-                    HasSubstr("quiz.yaml too"));
-        EXPECT_TRUE(absl::IsNotFound(set.problems.at((root_ / "none").string())));
-      }
+TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {
+  Write("a/quiz.yaml", kGood);
+  Write("a/bad.yaml", "task: bad\n");
+  Write("a/twin.yaml", kGood);
+  Write("a/notes.txt", "not a task");
+  Write("b/quiz.yaml", With("A quiz", "Another quiz"));
+  const TaskSet set = LoadTaskDefinitions(
+      {(root_ / "a").string(), (root_ / "b").string(), (root_ / "none").string()});
+  ASSERT_EQ(set.tasks.size(), 1u);
+  EXPECT_EQ(set.tasks.at("quiz").title, "Another quiz");
+  ASSERT_EQ(set.problems.size(), 3u);
+  EXPECT_THAT(std::string(set.problems.at((root_ / "a/twin.yaml").string()).message()),
+              HasSubstr("quiz.yaml too"));
+  EXPECT_TRUE(absl::IsNotFound(set.problems.at((root_ / "none").string())));
+}
 
-      TEST_F(TaskFolder, FindsDataAndSubtasks) {
-        auto task = ParseTaskDefinition(kGood, (root_ / "quiz.yaml").string());
-        ASSERT_TRUE(task.ok()) << task.status();
-        const auto missing = DataFolder(*task, {});
-        EXPECT_TRUE(absl::IsNotFound(missing.status()));
-        EXPECT_THAT(std::string(missing.status().message()), HasSubstr("data.quiz"));
-        const std::string folder = (root_ / "rows").string();
-        EXPECT_TRUE(absl::IsNotFound(DataFolder(*task, {{"quiz", folder}}).status()));
+TEST_F(TaskFolder, FindsDataAndSubtasks) {
+  auto task = ParseTaskDefinition(kGood, (root_ / "quiz.yaml").string());
+  ASSERT_TRUE(task.ok()) << task.status();
+  const auto missing = DataFolder(*task, {});
+  EXPECT_TRUE(absl::IsNotFound(missing.status()));
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("data.quiz"));
+  const std::string folder = (root_ / "rows").string();
+  EXPECT_TRUE(absl::IsNotFound(DataFolder(*task, {{"quiz", folder}}).status()));
 
-        Write("rows/test/zoology_test.csv", "");
-        Write("rows/test/algebra_test.csv", "");
-        Write("rows/test/_test.csv", "");
-        Write("rows/test/readme.md", "");
-        const auto found = DataFolder(*task, {{"quiz", folder}});
-        ASSERT_TRUE(found.ok()) << found.status();
-        const auto subtasks = ListSubtasks(*task, *found);
-        ASSERT_TRUE(subtasks.ok()) << subtasks.status();
-        EXPECT_THAT(*subtasks, ElementsAre("algebra", "zoology"));
+  Write("rows/test/zoology_test.csv", "");
+  Write("rows/test/algebra_test.csv", "");
+  Write("rows/test/_test.csv", "");
+  Write("rows/test/readme.md", "");
+  const auto found = DataFolder(*task, {{"quiz", folder}});
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto subtasks = ListSubtasks(*task, *found);
+  ASSERT_TRUE(subtasks.ok()) << subtasks.status();
+  EXPECT_THAT(*subtasks, ElementsAre("algebra", "zoology"));
 
-        Write("data/quiz/rows.jsonl", "");
-        EXPECT_EQ(*DataFolder(*task, {}), (root_ / "data/quiz").string());
-        task->discover_subtasks = false;
-        EXPECT_THAT(*ListSubtasks(*task, folder), IsEmpty());
-        task->discover_subtasks = true;
-        fs::remove_all(root_ / "rows/test");
-        EXPECT_TRUE(absl::IsNotFound(ListSubtasks(*task, folder).status()));
-      }
+  Write("data/quiz/rows.jsonl", "");
+  EXPECT_EQ(*DataFolder(*task, {}), (root_ / "data/quiz").string());
+  task->discover_subtasks = false;
+  EXPECT_THAT(*ListSubtasks(*task, folder), IsEmpty());
+  task->discover_subtasks = true;
+  fs::remove_all(root_ / "rows/test");
+  EXPECT_TRUE(absl::IsNotFound(ListSubtasks(*task, folder).status()));
+}
 
-      }  // namespace
-      }  // namespace headcount::tasks
+}  // namespace
+}  // namespace headcount::tasks
