@@ -10,9 +10,9 @@
 #include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
+#include "ATen/ops/linear.h"
 #include "ATen/ops/scalar_tensor.h"
 #include "worker/engine/model/activation.h"
-#include "worker/engine/tensor/linear.h"
 
 namespace headcount::engine {
 namespace {
@@ -35,7 +35,7 @@ std::optional<at::Tensor> Optional(const at::Tensor& tensor) {
 }  // namespace
 
 at::Tensor ProjectHeads(const LayerWeights& layer, const at::Tensor& z) {
-  return Linear(z.flatten(1), layer.output, Optional(layer.output_bias));
+  return at::linear(z.flatten(1), layer.output, Optional(layer.output_bias));
 }
 
 Transformer::Transformer(catalog::ModelConfig config, ModelWeights weights,
@@ -73,7 +73,7 @@ AttentionInput Transformer::Project(int index, const at::Tensor& x, const Rotary
   const catalog::LayerAttention& kind = config_.attention[static_cast<size_t>(index)];
   const int64_t heads = config_.heads, kv_heads = config_.kv_heads, dim = config_.head_dim;
   const at::Tensor qkv =
-      Linear(Normed(x, layer.attention_norm), layer.qkv, Optional(layer.qkv_bias));
+      at::linear(Normed(x, layer.attention_norm), layer.qkv, Optional(layer.qkv_bias));
   at::Tensor qk = qkv.narrow(1, 0, (heads + kv_heads) * dim);
   if (config_.family->qk_norm != QkNorm::kNone) qk = NormedHeads(layer, qk);
   if (qk.dim() == 2) qk = qk.unflatten(1, {heads + kv_heads, dim});
@@ -99,11 +99,11 @@ at::Tensor Transformer::Mlp(const LayerWeights& layer, const at::Tensor& x) cons
   for (int64_t begin = 0; begin < x.size(0); begin += chunk) {
     const int64_t count = std::min(chunk, x.size(0) - begin);
     const at::Tensor gate_up =
-        Linear(x.narrow(0, begin, count), layer.gate_up, Optional(layer.gate_up_bias));
+        at::linear(x.narrow(0, begin, count), layer.gate_up, Optional(layer.gate_up_bias));
     at::Tensor gate = gate_up.narrow(1, 0, inner);
     Activate(config_.activation, gate);
     if (config_.family->gated_mlp()) gate.mul_(gate_up.narrow(1, inner, inner));
-    out.narrow(0, begin, count).copy_(Linear(gate, layer.down, Optional(layer.down_bias)));
+    out.narrow(0, begin, count).copy_(at::linear(gate, layer.down, Optional(layer.down_bias)));
   }
   return out;
 }
@@ -152,14 +152,15 @@ at::Tensor Transformer::Logits(const at::Tensor& hidden) const {
   const at::Tensor& head = weights_.head;
   at::Tensor logits;
   if (head.scalar_type() == at::kFloat) {
-    logits = Linear(x, head);
+    logits = at::linear(x, head);
   } else {
     // 16-bit logits have three digits: answers would tie. The products of the 16-bit weights are
     // taken in float32.
     logits = at::empty({x.size(0), head.size(0)}, x.options());
     for (int64_t begin = 0; begin < head.size(0); begin += kHeadRows) {
       const int64_t count = std::min(kHeadRows, head.size(0) - begin);
-      logits.narrow(1, begin, count).copy_(Linear(x, head.narrow(0, begin, count).to(at::kFloat)));
+      logits.narrow(1, begin, count)
+          .copy_(at::linear(x, head.narrow(0, begin, count).to(at::kFloat)));
     }
   }
   const double cap = config_.logit_soft_cap;
