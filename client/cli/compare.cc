@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
@@ -16,21 +17,6 @@ using Align = Table::Align;
 
 std::string Number(double value, int decimals = 3) {
   return std::isfinite(value) ? absl::StrFormat("%.*f", decimals, value) : "-";
-}
-
-std::string Percent(double value) {
-  return std::isfinite(value) ? absl::StrFormat("%.1f", 100 * value) : "-";
-}
-
-double Mean(const google::protobuf::RepeatedField<double>& values) {
-  double sum = 0;
-  int n = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value)) continue;
-    sum += value;
-    ++n;
-  }
-  return n > 0 ? sum / n : std::nan("");
 }
 
 void PrintComparison(Context& context, const v1::Comparison& comparison) {
@@ -52,11 +38,11 @@ void PrintComparison(Context& context, const v1::Comparison& comparison) {
     if (!comparison.same_shape()) continue;
     std::printf("heads: rank correlation of means %s, overlap of inactive heads %s, mean KS %s\n",
                 Number(score.spearman()).c_str(), Number(score.inactive_overlap()).c_str(),
-                Number(Mean(score.kolmogorov_smirnov())).c_str());
+                Number(MeanOfFinite(score.kolmogorov_smirnov())).c_str());
     if (score.to_inactive_size() > 0) {
       std::printf("on the same sample: %s %% of heads fall inactive, %s %% become active\n",
-                  Percent(Mean(score.to_inactive())).c_str(),
-                  Percent(Mean(score.to_active())).c_str());
+                  Percent(MeanOfFinite(score.to_inactive())).c_str(),
+                  Percent(MeanOfFinite(score.to_active())).c_str());
     }
   }
   std::printf("%s\n", comparison.same_inputs() ? "both jobs ran the same token ids"

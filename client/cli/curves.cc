@@ -7,15 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/chart.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/paper.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
 namespace {
-
-std::string Percent(double fraction, int decimals = 1) {
-  return std::isfinite(fraction) ? absl::StrFormat("%.*f", decimals, 100 * fraction) : "-";
-}
 
 std::string Plain(double value, const char* format = "%.2f") {
   if (!std::isfinite(value)) return "-";

@@ -5,16 +5,13 @@
 
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
 namespace {
 
 using Align = Table::Align;
-
-std::string Percent(double value, int decimals = 1) {
-  return std::isfinite(value) ? absl::StrFormat("%.*f", decimals, 100 * value) : "-";
-}
 
 const char* VerdictText(v1::FrontierShare::Verdict verdict) {
   switch (verdict) {

@@ -1,34 +1,19 @@
 // `headcount inactivity`: which heads are always, sometimes or never inactive, and what that
 // depends on.
 
-#include <cmath>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
 namespace {
 
 using Align = Table::Align;
-
-std::string Percent(double value) {
-  return std::isfinite(value) ? absl::StrFormat("%.1f", 100 * value) : "-";
-}
-
-double Mean(const google::protobuf::RepeatedField<double>& values) {
-  double sum = 0;
-  int n = 0;
-  for (const double value : values) {
-    if (!std::isfinite(value)) continue;
-    sum += value;
-    ++n;
-  }
-  return n > 0 ? sum / n : std::nan("");
-}
 
 const char* KindText(int kind) {
   switch (kind) {
@@ -72,8 +57,8 @@ void PrintInactivity(Context& context, const v1::Inactivity& inactivity, bool su
   if (!subtasks) return;
   Table table({{"subtask"}, {"samples", Align::kRight}, {"% inactive", Align::kRight}});
   for (const v1::SubtaskInactivity& subtask : inactivity.subtasks()) {
-    table.AddRow(
-        {subtask.subtask(), absl::StrCat(subtask.samples()), Percent(Mean(subtask.share()))});
+    table.AddRow({subtask.subtask(), absl::StrCat(subtask.samples()),
+                  Percent(MeanOfFinite(subtask.share()))});
   }
   std::printf("\n%s", table.Render(context.style()).c_str());
 }

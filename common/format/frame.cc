@@ -2,14 +2,13 @@
 
 #include "common/format/frame.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <zstd.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
+#include "common/format/serialize.h"
 
 namespace headcount::format {
 namespace {
@@ -27,17 +26,6 @@ uint64_t GetLittleEndian(std::string_view in, size_t offset, int bytes) {
   for (int i = 0; i < bytes; ++i)
     value |= uint64_t{static_cast<uint8_t>(in[offset + i])} << (8 * i);
   return value;
-}
-
-std::string SerializeDeterministically(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&coded);
-  }
-  return bytes;
 }
 
 }  // namespace

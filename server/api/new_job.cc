@@ -2,14 +2,12 @@
 
 #include "server/api/new_job.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "common/base/digest.h"
 #include "common/base/errors.h"
+#include "common/format/serialize.h"
 #include "server/api/resource_names.h"
 
 namespace headcount::server {
@@ -45,14 +43,8 @@ absl::Status CheckRequestId(const std::string& request_id) {
 }
 
 std::string BodyDigest(const std::string& project, const v1::Job& job) {
-  std::string bytes = project + "\n";
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // labels are a map
-    ClientPart(job).SerializeToCodedStream(&coded);
-  }
-  return Sha256Hex(bytes);
+  // Deterministic because labels are a map.
+  return Sha256Hex(project + "\n" + format::SerializeDeterministically(ClientPart(job)));
 }
 
 store::NewJob MakeNewJob(const v1::CreateJobRequest& request, const std::string& project,

@@ -7,24 +7,13 @@
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/format/frame.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "common/format/serialize.h"
 
 namespace headcount::plan {
 namespace {
 
 // Raised whenever rendering, tokenising or grouping changes a manifest's bytes.
 constexpr int kPrepareVersion = 2;
-
-std::string Deterministic(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
-}
 
 v1::TaskSource Canonical(const v1::TaskSource& source, const tasks::TaskDefinition& task) {
   v1::TaskSource canonical = source;
@@ -60,9 +49,9 @@ absl::StatusOr<std::string> PrepareKey(const v1::Workload& workload, const JobCa
                         catalog.DataDigest(canonical.task(), {canonical.subtasks().begin(),
                                                               canonical.subtasks().end()}));
     absl::StrAppend(&key, "task ", facts.definition->digest, " ", data, "\n",
-                    Deterministic(canonical));
+                    format::SerializeDeterministically(canonical));
   } else {
-    absl::StrAppend(&key, "requests\n", Deterministic(workload.requests()));
+    absl::StrAppend(&key, "requests\n", format::SerializeDeterministically(workload.requests()));
   }
   return Sha256Hex(key);
 }

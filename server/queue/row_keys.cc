@@ -7,21 +7,10 @@
 #include "common/catalog/measurements.h"
 #include "common/catalog/numerics_version.h"
 #include "common/format/job_kind.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "common/format/serialize.h"
 
 namespace headcount::queue {
 namespace {
-
-std::string Deterministic(const google::protobuf::MessageLite& message) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  message.SerializeToCodedStream(&coded);
-  coded.Trim();
-  return bytes;
-}
 
 // The job's settings without what the rows' own keys say (samples, rules). A setting that is new to
 // the contract is in the key from its first day.
@@ -30,13 +19,13 @@ std::string Settings(const v1::Job& job) {
     case v1::Job::kScore: {
       v1::ScoreSpec spec = job.score();
       spec.clear_workload();
-      return Deterministic(spec);
+      return format::SerializeDeterministically(spec);
     }
     case v1::Job::kAblate: {
       v1::AblateSpec spec = job.ablate();
       spec.clear_workload();
       spec.clear_rules();
-      return Deterministic(spec);
+      return format::SerializeDeterministically(spec);
     }
     case v1::Job::kSweep: {
       v1::SweepSpec spec = job.sweep();
@@ -45,21 +34,21 @@ std::string Settings(const v1::Job& job) {
       spec.clear_fractions();
       spec.clear_random_seed();
       spec.clear_layers();
-      return Deterministic(spec);
+      return format::SerializeDeterministically(spec);
     }
     case v1::Job::kFrontier: {
       v1::FrontierSpec spec = job.frontier();
       for (int field = 1; field <= v1::FrontierSpec::kLayersFieldNumber; ++field) {
         spec.GetReflection()->ClearField(&spec, spec.GetDescriptor()->FindFieldByNumber(field));
       }
-      return Deterministic(spec);
+      return format::SerializeDeterministically(spec);
     }
     case v1::Job::kKnockout: {
       v1::KnockoutSpec spec = job.knockout();
       spec.clear_workload();
       spec.clear_layers();
       spec.clear_score_job();
-      return Deterministic(spec);
+      return format::SerializeDeterministically(spec);
     }
     default:
       return job.uid();
@@ -79,7 +68,8 @@ std::string StageKey(const v1::Job& job, store::Stage stage, const std::string& 
       absl::StrCat("rows 1\n", Project(job.name()), "\nmodel ", job.provenance().model_digest(),
                    " ", workload.dtype(), "\nnumerics ", catalog::kNumericsVersion, "\nstage ",
                    std::string(store::StageName(stage)), "\ntask ", task_digest, "\n");
-  absl::StrAppend(&key, Sha256Hex(Deterministic(source)), " ", Sha256Hex(Settings(job)), "\n");
+  absl::StrAppend(&key, Sha256Hex(format::SerializeDeterministically(source)), " ",
+                  Sha256Hex(Settings(job)), "\n");
   if (stage == store::Stage::kScore) {
     for (const catalog::MeasurementInfo& info : catalog::kMeasurements) {
       absl::StrAppend(&key, std::string(info.id), " ");
@@ -98,13 +88,13 @@ std::string SamplesKey(const v1::Manifest& manifest, const v1::UnitRange& range)
       group = sample.group();
       v1::ManifestGroup prefix = manifest.groups(static_cast<int>(group));
       prefix.clear_group();
-      absl::StrAppend(&key, "group ", Sha256Hex(Deterministic(prefix)));
+      absl::StrAppend(&key, "group ", Sha256Hex(format::SerializeDeterministically(prefix)));
     }
     // Their places in this manifest.
     sample.clear_document();
     sample.clear_group();
-    absl::StrAppend(&key, "sample ", Sha256Hex(Deterministic(sample)), " ",
-                    Sha256Hex(Deterministic(document)));
+    absl::StrAppend(&key, "sample ", Sha256Hex(format::SerializeDeterministically(sample)), " ",
+                    Sha256Hex(format::SerializeDeterministically(document)));
   }
   return Sha256Hex(key);
 }
@@ -125,7 +115,7 @@ std::optional<std::string> RuleKey(const v1::ResolvedRule& rule) {
   alone.clear_index();
   alone.clear_label();
   alone.clear_nominal_fraction();
-  return Deterministic(alone);
+  return format::SerializeDeterministically(alone);
 }
 
 std::vector<std::string> RowKeys(const std::string& stage_key, const std::string& samples_key,
