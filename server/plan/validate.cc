@@ -47,6 +47,7 @@ absl::Status CheckLabels(const v1::Job& job) {
 
 absl::Status CheckScoreJob(const v1::ScoreSpec& spec, const ValidationContext& context) {
   HC_RETURN_IF_ERROR(CheckTokens(spec.tokens(), "score.tokens"));
+  if (spec.related()) return UnimplementedField("score.related");
   return CheckWorkload(spec.workload(), "score.workload", /*answers=*/false, context).status();
 }
 
@@ -100,6 +101,8 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
   if (!spec.tasks().empty()) return UnimplementedField("sweep.tasks");
   if (!spec.calibrate_on().empty()) return UnimplementedField("sweep.calibrate_on");
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
+  if (!spec.controls().empty()) return UnimplementedField("sweep.controls");
+  if (spec.transfer()) return UnimplementedField("sweep.transfer");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
   if (!spec.intervention().mean().empty()) {
     return InvalidField("sweep.intervention.mean", spec.intervention().mean(),
