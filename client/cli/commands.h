@@ -17,11 +17,13 @@ void AddCurves(CLI::App& app, Context& context);      // curves
 void AddPaper(CLI::App& app, Context& context);       // paper
 void AddFrontier(CLI::App& app, Context& context);    // frontier
 void AddKnockout(CLI::App& app, Context& context);    // knockout
+void AddProbe(CLI::App& app, Context& context);       // probe
 void AddCompare(CLI::App& app, Context& context);     // compare
 void AddInactivity(CLI::App& app, Context& context);  // inactivity
 void AddHeads(CLI::App& app, Context& context);       // heads, thresholds
 void AddSamples(CLI::App& app, Context& context);     // samples
 void AddDownload(CLI::App& app, Context& context);    // download
+void AddRerun(CLI::App& app, Context& context);       // rerun
 void AddCatalog(CLI::App& app, Context& context);     // models, scores, tasks, server
 
 }  // namespace headcount::cli

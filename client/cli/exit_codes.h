@@ -15,6 +15,7 @@ enum ExitCode : int {
   kUnavailable = 5,  // no server at the address, or it went away and did not come back in time
   kCancelled = 6,    // the job that was watched ended CANCELLED
   kInternal = 7,     // a bug or damaged data on the server
+  kDiffers = 8,      // `rerun` found other results
 };
 
 inline ExitCode ExitCodeOf(const absl::Status& status) {

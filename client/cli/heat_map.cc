@@ -80,7 +80,7 @@ std::string RenderHeatMap(const Style& style, const HeatMap& map) {
                   kShades[std::min(kShades.size() - 1, static_cast<size_t>(x * kShades.size()))]);
   }
   absl::StrAppend(&out, " ", Number(high, map.percent), " ", std::string(map.unit));
-  if (!map.inactive.empty()) out += "   x: inactive in at least half of the samples";
+  if (!map.inactive.empty()) absl::StrAppend(&out, "   ", std::string(map.inactive_note));
   out += '\n';
   return out;
 }

@@ -21,6 +21,7 @@ struct HeatMap {
   bool percent = false;  // values in [0, 1] shown as percent
   std::span<const double>
       inactive;  // optional, [layer][head] share of samples inactive: >= .5 is marked
+  std::string_view inactive_note = "x: inactive in at least half of the samples";
 };
 
 std::string RenderHeatMap(const Style& style, const HeatMap& map);

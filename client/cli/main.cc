@@ -19,7 +19,8 @@ constexpr char kFooter[] = R"(Example, from nothing to a picture:
   headcount heads JOB --score output_norm_ln
 
 Exit codes: 0 done, 1 the watched job failed, 2 wrong command line, 3 refused by the server, 4 not found,
-5 no server, 6 the watched job was cancelled, 7 a bug or damaged data on the server.)";
+5 no server, 6 the watched job was cancelled, 7 a bug or damaged data on the server,
+8 rerun found other results.)";
 
 }  // namespace
 
@@ -50,11 +51,13 @@ int main(int argc, char** argv) {
   headcount::cli::AddPaper(app, context);
   headcount::cli::AddFrontier(app, context);
   headcount::cli::AddKnockout(app, context);
+  headcount::cli::AddProbe(app, context);
   headcount::cli::AddHeads(app, context);
   headcount::cli::AddInactivity(app, context);
   headcount::cli::AddCompare(app, context);
   headcount::cli::AddSamples(app, context);
   headcount::cli::AddDownload(app, context);
+  headcount::cli::AddRerun(app, context);
   headcount::cli::AddCatalog(app, context);
 
   try {

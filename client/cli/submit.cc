@@ -1,5 +1,5 @@
-// `headcount submit score | ablate | sweep | frontier | knockout`: makes the spec from flags,
-// creates the job, and may watch it.
+// `headcount submit score | ablate | sweep | frontier | compare | knockout | probe`: makes the spec
+// from flags, creates the job, and may watch it.
 
 #include <memory>
 
@@ -46,7 +46,10 @@ struct SubmitFlags {
   std::vector<std::string> models;
   std::vector<std::string> tasks;
   bool consecutive = false;
-  std::string mask_update;  // ablate and sweep
+  std::string mask_update;            // ablate and sweep
+  std::vector<std::string> controls;  // sweep
+  uint64_t control_seed = 0;
+  int next_tokens = 0;  // probe
 };
 
 v1::MaskUpdate MaskUpdateOf(const std::string& text) {
@@ -90,6 +93,17 @@ void AddRuleFlags(CLI::App* command, SubmitFlags& flags) {
                    "score of a KV group: mean (default), max or min of its query heads'")
       ->check(CLI::IsMember({"mean", "max", "min"}));
   command->add_option("--user-score", flags.user_scores, kUserScoreHelp);
+}
+
+CLI::Option* AddRuleList(CLI::App* command, SubmitFlags& flags) {
+  command->add_option("--score-job", flags.score_job, "job whose scores fractions are taken from");
+  return command->add_option(
+      "--rule", flags.rules,
+      "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, heads=@FILE, "
+      "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
+      "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
+      "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
+      "(docs/rules.md)");
 }
 
 absl::Status AddLabels(const SubmitFlags& flags, v1::Job* job) {
@@ -151,17 +165,16 @@ absl::StatusOr<v1::Job> ScoreJob(const SubmitFlags& flags) {
   return job;
 }
 
-absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& flags) {
-  v1::Job job;
-  HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
+// Of an AblateSpec or a ProbeSpec.
+template <typename Spec>
+absl::Status AddRules(const Context& context, const SubmitFlags& flags, Spec* spec) {
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
-  v1::AblateSpec& spec = *job.mutable_ablate();
   for (const std::string& text : flags.user_scores) {
-    HC_ASSIGN_OR_RETURN(*spec.add_user_scores(), ParseUserScore(text));
+    HC_ASSIGN_OR_RETURN(*spec->add_user_scores(), ParseUserScore(text));
   }
-  const std::vector<v1::UserScore> user_scores(spec.user_scores().begin(),
-                                               spec.user_scores().end());
+  const std::vector<v1::UserScore> user_scores(spec->user_scores().begin(),
+                                               spec->user_scores().end());
   for (const std::string& text : flags.rules) {
     HC_ASSIGN_OR_RETURN(
         v1::Rule rule,
@@ -179,8 +192,23 @@ absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& fla
     if (takes_unit) rule.set_unit(UnitOf(flags));
     if (rule.has_threshold()) rule.set_group_score(GroupScoreOf(flags));
     rule.set_mask_update(MaskUpdateOf(flags.mask_update));
-    *job.mutable_ablate()->add_rules() = std::move(rule);
+    *spec->add_rules() = std::move(rule);
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Job> AblateJob(const Context& context, const SubmitFlags& flags) {
+  v1::Job job;
+  HC_ASSIGN_OR_RETURN(*job.mutable_ablate()->mutable_workload(), flags.workload.ToWorkload());
+  HC_RETURN_IF_ERROR(AddRules(context, flags, job.mutable_ablate()));
+  return job;
+}
+
+absl::StatusOr<v1::Job> ProbeJob(const Context& context, const SubmitFlags& flags) {
+  v1::Job job;
+  HC_ASSIGN_OR_RETURN(*job.mutable_probe()->mutable_workload(), flags.workload.ToWorkload());
+  job.mutable_probe()->set_next_tokens(flags.next_tokens);
+  HC_RETURN_IF_ERROR(AddRules(context, flags, job.mutable_probe()));
   return job;
 }
 
@@ -206,6 +234,12 @@ absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flag
   for (double fraction : flags.fractions) sweep->add_fractions(fraction);
   sweep->set_random_seed(flags.random_seed);
   sweep->set_mask_update(MaskUpdateOf(flags.mask_update));
+  for (const std::string& control : flags.controls) {
+    sweep->add_controls(control == "shuffled"       ? v1::CONTROL_SHUFFLED
+                        : control == "static_heads" ? v1::CONTROL_STATIC_HEADS
+                                                    : v1::CONTROL_RANDOM_IN_LAYER);
+  }
+  sweep->set_control_seed(flags.control_seed);
   HC_ASSIGN_OR_RETURN(const v1::LayerSelection layers, flags.layers.ToLayers());
   if (layers.include_size() + layers.exclude_size() > 0) *sweep->mutable_layers() = layers;
   HC_ASSIGN_OR_RETURN(const v1::Intervention intervention, InterventionOf(context, flags));
@@ -318,16 +352,7 @@ void AddSubmit(CLI::App& app, Context& context) {
   AddCommonFlags(ablate, *flags);
   AddMaskUpdate(ablate, *flags);
   AddRuleFlags(ablate, *flags);
-  ablate
-      ->add_option(
-          "--rule", flags->rules,
-          "SCORE<VALUE, SCORE>VALUE, SCORE@FRACTION, SCORE:top=K, heads=L.H,L.H, heads=@FILE, "
-          "random=P[,seed=N]; NAME := any of these, and over names \"A and B\", \"A or "
-          "B\", \"A and not B\", random_in_layer(A)[,seed=N]; of another job "
-          "static_heads(JOB:RULE), shuffled(JOB:RULE)[,seed=N]; may be repeated "
-          "(docs/rules.md)")
-      ->required();
-  ablate->add_option("--score-job", flags->score_job, "job whose scores fractions are taken from");
+  AddRuleList(ablate, *flags)->required();
   ablate->footer(
       "Example: headcount submit ablate --model SmolLM2-135M-Instruct --task piqa --rule "
       "'output_norm_ln<0.7' --rule "
@@ -340,6 +365,14 @@ void AddSubmit(CLI::App& app, Context& context) {
   AddScoreFlags(sweep, *flags);
   AddMaskUpdate(sweep, *flags);
   AddRuleFlags(sweep, *flags);
+  sweep
+      ->add_option("--controls", flags->controls,
+                   "beside each score's rules as many heads chosen otherwise: random_in_layer, "
+                   "shuffled, static_heads; commas between them (docs/rules.md)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"random_in_layer", "shuffled", "static_heads"}));
+  sweep->add_option("--control-seed", flags->control_seed, "seed of the controls")
+      ->capture_default_str();
   sweep->footer(
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
       "--scores "
@@ -384,6 +417,19 @@ void AddSubmit(CLI::App& app, Context& context) {
       "Example: headcount submit knockout --model SmolLM2-135M-Instruct --task piqa --limit 200 "
       "--layers 0-3 --watch");
   knockout->callback([run, flags, &context] { run(KnockoutJob(context, *flags)); });
+
+  CLI::App* probe = submit->add_subcommand(
+      "probe", "a few prompts closely: every score, and the next token under each rule");
+  AddCommonFlags(probe, *flags);
+  flags->workload.AddPromptsTo(probe);
+  AddRuleFlags(probe, *flags);
+  AddRuleList(probe, *flags);
+  probe->add_option("--next-tokens", flags->next_tokens,
+                    "how many of the most likely next tokens are kept (default 10)");
+  probe->footer(
+      "Example: headcount submit probe --model SmolLM2-135M-Instruct --prompt 'The capital of "
+      "France is' --rule 'output_norm_ln<0.7' --watch");
+  probe->callback([run, flags, &context] { run(ProbeJob(context, *flags)); });
 }
 
 }  // namespace headcount::cli

@@ -56,6 +56,12 @@ void WorkloadFlags::AddTo(CLI::App* command) {
   command->add_option(
       "--max-new-tokens", max_new_tokens,
       "of a task that generates: fewer new tokens than its own limit; 0: that limit");
+  command
+      ->add_option("--bos", bos,
+                   "token in front: as lm-evaluation-harness has it, always BOS, or never")
+      ->check(CLI::IsMember({"harness", "force", "none"}))
+      ->capture_default_str();
+  command->add_option("--split", split, "another split of the task's data");
   command->add_option("--system", system_instruction, "system instruction");
   command->add_option("--dtype", dtype, "auto (the checkpoint's), float32 or bfloat16")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
@@ -66,12 +72,22 @@ void WorkloadFlags::AddTo(CLI::App* command) {
                     "compute everything anew, also what earlier jobs have computed");
 }
 
+void WorkloadFlags::AddPromptsTo(CLI::App* command) {
+  command->add_option("--prompt", prompts, "a text in the place of a task; may be repeated")
+      ->excludes("--task")
+      ->excludes("--requests");
+}
+
 absl::StatusOr<v1::Workload> WorkloadFlags::ToWorkload() const {
   v1::Workload out;
   out.set_model(model);
   if (dtype == "float32") out.set_dtype(v1::DTYPE_FLOAT32);
   if (dtype == "bfloat16") out.set_dtype(v1::DTYPE_BFLOAT16);
   out.set_fresh(fresh);
+  for (const std::string& prompt : prompts) {
+    out.mutable_requests()->add_requests()->set_context(prompt);
+  }
+  if (!prompts.empty()) return out;
   if (!requests.empty()) {
     HC_ASSIGN_OR_RETURN(*out.mutable_requests(), ReadRequests(requests));
     return out;
@@ -85,6 +101,9 @@ absl::StatusOr<v1::Workload> WorkloadFlags::ToWorkload() const {
   if (chat == "single-turn") source->set_chat(v1::CHAT_FORMAT_SINGLE_TURN);
   if (chat == "multi-turn") source->set_chat(v1::CHAT_FORMAT_MULTI_TURN);
   source->set_system_instruction(system_instruction);
+  if (bos == "force") source->set_bos(v1::BOS_FORCE);
+  if (bos == "none") source->set_bos(v1::BOS_NONE);
+  source->set_split(split);
   source->set_max_new_tokens(max_new_tokens);
   return out;
 }

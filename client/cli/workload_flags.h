@@ -1,4 +1,4 @@
-// The flags that say which model runs over which samples, shared by the three kinds of `submit`.
+// The flags that say which model runs over which samples, shared by all kinds of `submit`.
 
 #pragma once
 
@@ -18,13 +18,18 @@ struct WorkloadFlags {
   int limit = 0;
   int num_fewshot = -1;
   std::string chat = "plain";
+  std::string bos = "harness";
+  std::string split;
   std::string system_instruction;
   std::string dtype = "auto";
-  std::string requests;  // file
+  std::string requests;              // file
+  std::vector<std::string> prompts;  // texts, of a probe
   bool fresh = false;
   int max_new_tokens = 0;
 
   void AddTo(CLI::App* command);
+  // --prompt beside the others, for what needs no answers.
+  void AddPromptsTo(CLI::App* command);
   // Reads the requests file where one is named. INVALID_ARGUMENT with file and line, NOT_FOUND for
   // the file.
   absl::StatusOr<v1::Workload> ToWorkload() const;

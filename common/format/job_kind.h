@@ -14,5 +14,7 @@ std::string JobKind(const v1::Job& job);
 
 // The `workload` of the arm that is set; an empty one where none is. Lives as long as the job.
 const v1::Workload& WorkloadOf(const v1::Job& job);
+// The same to change; null where no arm is set.
+v1::Workload* MutableWorkloadOf(v1::Job* job);
 
 }  // namespace headcount::format

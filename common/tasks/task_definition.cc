@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/errors.h"
 #include "common/base/files.h"
@@ -305,6 +306,20 @@ absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,
     return WithReason(absl::InvalidArgumentError(absl::StrCat(file, ": ", e.what())),
                       "BAD_TASK_FILE");
   }
+}
+
+absl::StatusOr<TaskDefinition> WithSplit(TaskDefinition task, const std::string& split) {
+  if (split.empty() || split == task.test_split) return task;
+  if (!task.splits.contains(split)) {
+    std::vector<std::string> names;
+    for (const auto& [name, pattern] : task.splits) names.push_back(name);
+    return InvalidField(
+        "split", split,
+        absl::StrCat("must be a split of task ", task.task, ": ", absl::StrJoin(names, ", ")));
+  }
+  task.test_split = split;
+  task.spare_example = task.fewshot_split == split;
+  return task;
 }
 
 TaskSet LoadTaskDefinitions(const std::vector<std::string>& folders) {

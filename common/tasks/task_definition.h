@@ -99,6 +99,11 @@ struct TaskDefinition {
 absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,
                                                    const std::string& file);
 
+// The same task over another of its splits; an empty name is its own. Where its examples come from
+// that very split, one more is drawn and the evaluated row left out of them. INVALID_ARGUMENT: no
+// such split, naming those there are.
+absl::StatusOr<TaskDefinition> WithSplit(TaskDefinition task, const std::string& split);
+
 // All *.yaml of `folders`, by task name; a later folder overrides an earlier one. Files that do not
 // parse are returned as errors beside the good ones, so that one bad file does not hide the rest.
 struct TaskSet {

@@ -106,6 +106,19 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetInactivity(grpc::CallbackServerC
                   });
 }
 
+grpc::ServerUnaryReactor* ResultServiceImpl::GetProbe(grpc::CallbackServerContext* call,
+                                                      const v1::GetProbeRequest* request,
+                                                      v1::Probe* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetProbe", [=, this]() -> absl::Status {
+        HC_ASSIGN_OR_RETURN(const v1::Job job,
+                            context_.FindJob(*call, Action::kRead, "job", request->job()));
+        HC_ASSIGN_OR_RETURN(*response, results_.GetProbe(*request));
+        response->set_kv_heads(KvHeadsOf(job));
+        return absl::OkStatus();
+      });
+}
+
 grpc::ServerUnaryReactor* ResultServiceImpl::CompareScores(grpc::CallbackServerContext* call,
                                                            const v1::CompareScoresRequest* request,
                                                            v1::Comparison* response) {

@@ -33,6 +33,9 @@ class ResultServiceImpl final : public v1::ResultService::CallbackService {
   grpc::ServerUnaryReactor* GetInactivity(grpc::CallbackServerContext* call,
                                           const v1::GetInactivityRequest* request,
                                           v1::Inactivity* response) override;
+  grpc::ServerUnaryReactor* GetProbe(grpc::CallbackServerContext* call,
+                                     const v1::GetProbeRequest* request,
+                                     v1::Probe* response) override;
   grpc::ServerUnaryReactor* CompareScores(grpc::CallbackServerContext* call,
                                           const v1::CompareScoresRequest* request,
                                           v1::Comparison* response) override;

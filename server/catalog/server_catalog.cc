@@ -20,13 +20,13 @@ absl::StatusOr<plan::ModelFacts> ServerCatalog::FindModel(const std::string& nam
   return models_.Find(name);
 }
 
-absl::StatusOr<plan::TaskFacts> ServerCatalog::FindTask(const std::string& name) const {
-  return tasks_.Find(name);
+absl::StatusOr<plan::TaskFacts> ServerCatalog::FindTask(const std::string& name,
+                                                        const std::string& split) const {
+  return tasks_.Find(name, split);
 }
 
-absl::StatusOr<std::string> ServerCatalog::DataDigest(
-    const std::string& task, const std::vector<std::string>& subtasks) const {
-  return tasks_.DataDigest(task, subtasks);
+absl::StatusOr<std::string> ServerCatalog::DataDigest(const v1::TaskSource& source) const {
+  return tasks_.DataDigest(source);
 }
 
 }  // namespace headcount::server

@@ -21,9 +21,9 @@ class ServerCatalog final : public plan::JobCatalog {
   TaskCatalog& tasks() { return tasks_; }
 
   absl::StatusOr<plan::ModelFacts> FindModel(const std::string& name) const override;
-  absl::StatusOr<plan::TaskFacts> FindTask(const std::string& name) const override;
-  absl::StatusOr<std::string> DataDigest(const std::string& task,
-                                         const std::vector<std::string>& subtasks) const override;
+  absl::StatusOr<plan::TaskFacts> FindTask(const std::string& name,
+                                           const std::string& split) const override;
+  absl::StatusOr<std::string> DataDigest(const v1::TaskSource& source) const override;
 
  private:
   // Their caches change under const calls; both are thread-safe.

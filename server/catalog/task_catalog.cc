@@ -132,7 +132,8 @@ std::vector<v1::TaskInfo> TaskCatalog::List() {
   return out;
 }
 
-absl::StatusOr<plan::TaskFacts> TaskCatalog::Find(const std::string& name) {
+absl::StatusOr<plan::TaskFacts> TaskCatalog::Find(const std::string& name,
+                                                  const std::string& split) {
   HC_RETURN_IF_ERROR(CheckResourceId("task", name));
   const std::shared_ptr<const tasks::TaskSet> set = Tasks();
   const auto found = set->tasks.find(name);
@@ -143,18 +144,19 @@ absl::StatusOr<plan::TaskFacts> TaskCatalog::Find(const std::string& name) {
                    "TASK_NOT_FOUND"),
         "task");
   }
-  return Facts(found->second);
+  HC_ASSIGN_OR_RETURN(const tasks::TaskDefinition task, tasks::WithSplit(found->second, split));
+  return Facts(task);
 }
 
-absl::StatusOr<std::string> TaskCatalog::DataDigest(const std::string& name,
-                                                    const std::vector<std::string>& subtasks) {
-  HC_ASSIGN_OR_RETURN(const plan::TaskFacts facts, Find(name));
+absl::StatusOr<std::string> TaskCatalog::DataDigest(const v1::TaskSource& source) {
+  const std::string& name = source.task();
+  HC_ASSIGN_OR_RETURN(const plan::TaskFacts facts, Find(name, source.split()));
   const tasks::TaskDefinition& task = *facts.definition;
   HC_ASSIGN_OR_RETURN(const std::string folder, tasks::DataFolder(task, data_));
   std::set<std::string> wanted(facts.subtasks.begin(), facts.subtasks.end());
-  if (!subtasks.empty()) {
+  if (!source.subtasks().empty()) {
     wanted.clear();
-    for (const std::string& given : subtasks) {
+    for (const std::string& given : source.subtasks()) {
       const std::string prefix = name + "_";
       const std::string subtask = given.starts_with(prefix) ? given.substr(prefix.size()) : given;
       if (std::find(facts.subtasks.begin(), facts.subtasks.end(), subtask) ==

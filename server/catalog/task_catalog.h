@@ -27,12 +27,11 @@ class TaskCatalog {
 
   // By name, those that cannot be run and files that do not parse included.
   std::vector<v1::TaskInfo> List();
-  // One that can be run.
-  absl::StatusOr<plan::TaskFacts> Find(const std::string& name);
-  // SHA-256 over names and bytes of the data files that `subtasks` (empty: all) are read from, with
-  // or without the task's prefix.
-  absl::StatusOr<std::string> DataDigest(const std::string& name,
-                                         const std::vector<std::string>& subtasks);
+  // One that can be run, over `split` in the place of its own unless that is empty.
+  absl::StatusOr<plan::TaskFacts> Find(const std::string& name, const std::string& split = "");
+  // SHA-256 over names and bytes of the data files that the source is read from; its subtasks may
+  // have the task's prefix or not.
+  absl::StatusOr<std::string> DataDigest(const v1::TaskSource& source);
 
  private:
   std::shared_ptr<const tasks::TaskSet> Tasks();

@@ -1,221 +1,15 @@
-// Kind `ablate`: every sample under every rule of a list. See planners.h. Fractions become
-// thresholds here, from the score jobs that the rules name; a rule `none` is put in front as the
-// job's own baseline (server/results/rule_index.h says how indices are shown).
+// Kind `ablate`: every sample under every rule of a list, and without any. See planners.h.
 
 #include <array>
-#include <limits>
-#include <map>
-#include <set>
-#include <string>
-#include <tuple>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
-#include "server/plan/rule_expression.h"
-#include "server/plan/rules.h"
+#include "server/plan/rule_list.h"
 
 namespace headcount::plan {
 namespace {
-
-constexpr double kNoFraction = std::numeric_limits<double>::quiet_NaN();
-
-// One pass over stored scores answers for all scores and fractions that share these.
-struct Pool {
-  std::string score_job;
-  results::ScorePool scores;
-  auto operator<=>(const Pool&) const = default;
-};
-
-Pool PoolOfRule(const v1::Rule& rule, const catalog::ModelConfig& model) {
-  return {rule.threshold().score_job(),
-          PoolOf(rule.layers(), rule.unit(), rule.group_score(), model)};
-}
-
-struct Asked {
-  std::set<const catalog::Score*> scores;
-  std::set<double> fractions;
-};
-
-using Key = std::tuple<Pool, const catalog::Score*, double>;
-
-absl::StatusOr<std::map<Key, double>> Thresholds(const v1::AblateSpec& spec,
-                                                 const UserScores& known, const PlanInput& input) {
-  std::map<Pool, Asked> asked;
-  for (const v1::Rule& rule : spec.rules()) {
-    if (rule.threshold().by_case() != v1::Threshold::kFraction) continue;
-    if (rule.threshold().fraction() == 0) continue;
-    HC_ASSIGN_OR_RETURN(const catalog::Score* score,
-                        known.Find(rule.threshold().score(), "ablate.rules.threshold.score"));
-    Asked& pool = asked[PoolOfRule(rule, input.model)];
-    pool.scores.insert(score);
-    pool.fractions.insert(rule.threshold().fraction());
-  }
-  std::map<Key, double> thresholds;
-  for (const auto& [pool, wanted] : asked) {
-    const std::vector<const catalog::Score*> scores(wanted.scores.begin(), wanted.scores.end());
-    const std::vector<double> fractions(wanted.fractions.begin(), wanted.fractions.end());
-    const auto found = input.results.thresholds(pool.score_job, scores, fractions, pool.scores);
-    if (!found.ok()) return Annotate(found.status(), "thresholds from " + pool.score_job);
-    for (size_t s = 0; s < scores.size(); ++s) {
-      for (size_t f = 0; f < fractions.size(); ++f) {
-        thresholds[{pool, scores[s], fractions[f]}] = (*found)[s][f];
-      }
-    }
-  }
-  return thresholds;
-}
-
-absl::StatusOr<v1::ResolvedRule> ResolveThreshold(const v1::Rule& rule, const Pool& pool,
-                                                  const UserScores& known,
-                                                  const std::map<Key, double>& thresholds) {
-  const std::vector<uint8_t>& layers = pool.scores.layers;
-  const v1::Threshold& threshold = rule.threshold();
-  HC_ASSIGN_OR_RETURN(const catalog::Score* score,
-                      known.Find(threshold.score(), "ablate.rules.threshold.score"));
-  if (threshold.by_case() == v1::Threshold::kFraction) {
-    v1::ResolvedRule resolved = NewRule(score->id, threshold.fraction(), layers);
-    const auto found = thresholds.find({pool, score, threshold.fraction()});
-    SelectFraction(known, *score, threshold.fraction(),
-                   found == thresholds.end() ? kNoFraction : found->second, &resolved);
-    return resolved;
-  }
-  v1::ResolvedRule resolved = NewRule(score->id, kNoFraction, layers);
-  if (threshold.by_case() == v1::Threshold::kTopK) {
-    known.Set(*score, resolved.mutable_top_k());
-    resolved.mutable_top_k()->set_k(threshold.top_k());
-  } else {
-    v1::ResolvedThreshold* by = resolved.mutable_threshold();
-    known.Set(*score, by);
-    by->set_value(static_cast<float>(threshold.value()));
-    for (double value : threshold.layer_values().values()) {
-      by->add_layer_values(static_cast<float>(value));
-    }
-  }
-  return resolved;
-}
-
-// Query heads, where the spec names KV heads.
-v1::FixedHeads QueryHeads(const v1::FixedHeads& heads, v1::Unit unit,
-                          const catalog::ModelConfig& model) {
-  if (unit != v1::UNIT_KV_GROUP) return heads;
-  v1::FixedHeads out;
-  for (const v1::Head& kv : heads.heads()) {
-    for (int i = 0; i < model.group_size(); ++i) {
-      v1::Head* head = out.add_heads();
-      head->set_layer(kv.layer());
-      head->set_head(kv.head() * model.group_size() + i);
-    }
-  }
-  return out;
-}
-
-// All but what names other rules, which is left unselected.
-absl::StatusOr<v1::ResolvedRule> Resolve(const v1::Rule& rule, const catalog::ModelConfig& model,
-                                         const UserScores& known,
-                                         const std::map<Key, double>& thresholds) {
-  const Pool pool = PoolOfRule(rule, model);
-  const std::vector<uint8_t>& layers = pool.scores.layers;
-  if (rule.has_threshold()) {
-    HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, ResolveThreshold(rule, pool, known, thresholds));
-    SetUnit(rule.unit(), rule.group_score(), &resolved);
-    return resolved;
-  }
-  if (rule.select_case() == v1::Rule::kExpression) {
-    return NewRule(rule.expression(), kNoFraction, layers);
-  }
-  if (rule.has_shuffled()) return NewRule("shuffled", kNoFraction, {});
-  if (rule.has_static_heads()) return NewRule("static_heads", kNoFraction, {});
-  if (rule.has_random_in_layer()) {
-    return NewRule(absl::StrCat("random_in_layer(", rule.random_in_layer().rule(), ")"),
-                   kNoFraction, layers);
-  }
-  if (rule.has_random()) {
-    v1::ResolvedRule resolved = NewRule("random", rule.random().p(), layers);
-    *resolved.mutable_random() = rule.random();
-    SetUnit(rule.unit(), v1::GROUP_SCORE_UNSPECIFIED, &resolved);
-    return resolved;
-  }
-  v1::ResolvedRule resolved = NewRule("fixed", kNoFraction, layers);
-  *resolved.mutable_fixed_heads() = QueryHeads(rule.fixed_heads(), rule.unit(), model);
-  return resolved;
-}
-
-// Fills in the rules that take the masks of another job. Their label names that job's rule, so that
-// several of one score make a curve.
-absl::Status AddControls(const v1::AblateSpec& spec, const PlanInput& input,
-                         std::vector<v1::ResolvedRule>* rules) {
-  int64_t bytes = 0;
-  for (int i = 0; i < spec.rules_size(); ++i) {
-    const v1::Rule& rule = spec.rules(i);
-    if (!rule.has_shuffled() && !rule.has_static_heads()) continue;
-    v1::ResolvedRule& resolved = (*rules)[static_cast<size_t>(i)];
-    const bool shuffled = rule.has_shuffled();
-    const std::string& job = shuffled ? rule.shuffled().job() : rule.static_heads().job();
-    const auto masks =
-        input.results.masks(job, shuffled ? rule.shuffled().rule() : rule.static_heads().rule());
-    if (!masks.ok()) return Annotate(masks.status(), absl::StrCat("ablate.rules[", i, "]"));
-    if (rule.name().empty()) {
-      resolved.set_label(absl::StrCat(resolved.label(), "(", masks->label, ")"));
-    }
-    resolved.set_nominal_fraction(masks->nominal_fraction);
-    if (!shuffled) {
-      HC_ASSIGN_OR_RETURN(*resolved.mutable_fixed_heads(), StaticHeadsOf(*masks, input.model));
-      // Nothing was changed, and nothing is.
-      if (resolved.fixed_heads().heads().empty()) resolved.set_none(true);
-      continue;
-    }
-    HC_ASSIGN_OR_RETURN(*resolved.mutable_sample_masks(),
-                        ShuffledMasksOf(*masks, rule.shuffled().seed(), input.manifest,
-                                        input.manifest_digest, input.model));
-    bytes += static_cast<int64_t>(resolved.sample_masks().masks().size());
-    if (bytes > kMaxMaskBytes) {
-      return WithReason(absl::FailedPreconditionError(
-                            absl::StrCat("ablate.rules[", i,
-                                         "]: the masks of this and the shuffled rules before "
-                                         "it have ",
-                                         bytes, " bytes, at most ", kMaxMaskBytes,
-                                         " are planned; "
-                                         "ask for fewer rules in a job")),
-                        "MASKS_TOO_LARGE");
-    }
-  }
-  return absl::OkStatus();
-}
-
-// The means that interventions name, each job's once; `rules` (with the baseline in front) get
-// their places.
-absl::StatusOr<std::vector<v1::HeadMeans>> AddMeans(const v1::AblateSpec& spec,
-                                                    const PlanInput& input,
-                                                    std::vector<v1::ResolvedRule>* rules) {
-  std::vector<v1::HeadMeans> means;
-  std::map<std::string, int> places;
-  size_t bytes = 0;
-  for (int i = 0; i < spec.rules_size(); ++i) {
-    if (!spec.rules(i).intervention().has_mean()) continue;
-    const std::string& job = spec.rules(i).intervention().mean();
-    const auto [place, is_new] = places.emplace(job, static_cast<int>(means.size()));
-    if (is_new) {
-      HC_ASSIGN_OR_RETURN(v1::HeadMeans found, MeansFor(job, input));
-      bytes += found.ByteSizeLong();
-      means.push_back(std::move(found));
-    }
-    if (bytes > kMaxMeanBytes) {
-      return WithReason(
-          absl::FailedPreconditionError(absl::StrCat(
-              "ablate.rules[", i, "].intervention.mean: the means of ", means.size(), " jobs have ",
-              bytes, " bytes, at most ", kMaxMeanBytes, " go with a task")),
-          "MEANS_TOO_LARGE");
-    }
-    (*rules)[static_cast<size_t>(i) + 1].set_means(place->second);
-  }
-  return means;
-}
 
 class Ablate final : public Planner {
  public:
@@ -228,27 +22,11 @@ class Ablate final : public Planner {
 
   absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const override {
     const v1::AblateSpec& spec = input.job.ablate();
-    HC_ASSIGN_OR_RETURN(const UserScores known,
-                        UserScores::Make(spec.user_scores(), "ablate.user_scores"));
-    HC_ASSIGN_OR_RETURN(const auto thresholds, Thresholds(spec, known, input));
-    std::vector<v1::ResolvedRule> rules;
-    rules.reserve(spec.rules_size() + 1);
-    for (const v1::Rule& rule : spec.rules()) {
-      HC_ASSIGN_OR_RETURN(v1::ResolvedRule resolved, Resolve(rule, input.model, known, thresholds));
-      if (!rule.name().empty()) resolved.set_label(rule.name());
-      if (input.manifest.has_generation()) resolved.set_mask_update(rule.mask_update());
-      rules.push_back(std::move(resolved));
-    }
-    HC_RETURN_IF_ERROR(AddControls(spec, input, &rules));
-    for (int i = 0; i < spec.rules_size(); ++i) {
-      SetIntervention(spec.rules(i).intervention(), &rules[static_cast<size_t>(i)]);
-    }
-    ResolveReferences(spec.rules(), &rules);
-    rules.insert(rules.begin(), BaselineRule());
-    HC_ASSIGN_OR_RETURN(std::vector<v1::HeadMeans> means, AddMeans(spec, input, &rules));
+    HC_ASSIGN_OR_RETURN(ResolvedList list,
+                        ResolveRules({spec.rules(), spec.user_scores(), "ablate"}, input));
     HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
-                                                     std::move(rules), input.rules_per_unit));
-    for (v1::HeadMeans& each : means) *plan.add_means() = std::move(each);
+                                                     std::move(list.rules), input.rules_per_unit));
+    plan.mutable_means()->Assign(list.means.begin(), list.means.end());
     return plan;
   }
 };

@@ -388,23 +388,21 @@ absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path
   return NamedJobs(context, model).CheckScores(name, path);
 }
 
-absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
+absl::Status CheckRules(const RuleList& list, const std::string& model, const ModelShape& shape,
                         const ValidationContext& context) {
-  if (spec.rules().empty()) {
-    return InvalidField("ablate.rules", "", "must hold at least one rule");
-  }
-  if (spec.rules_size() > context.limits.max_rules) {
-    return InvalidField("ablate.rules", absl::StrCat(spec.rules_size(), " rules"),
+  const std::string path = list.field + ".rules";
+  if (list.rules.size() > context.limits.max_rules) {
+    return InvalidField(path, absl::StrCat(list.rules.size(), " rules"),
                         absl::StrCat("must be at most ", context.limits.max_rules, " rules"));
   }
   HC_ASSIGN_OR_RETURN(const UserScores scores,
-                      UserScores::Make(spec.user_scores(), "ablate.user_scores"));
-  NamedJobs jobs(context, spec.workload().model());
-  for (int i = 0; i < spec.rules_size(); ++i) {
+                      UserScores::Make(list.user_scores, list.field + ".user_scores"));
+  NamedJobs jobs(context, model);
+  for (int i = 0; i < list.rules.size(); ++i) {
     HC_RETURN_IF_ERROR(
-        CheckRule(spec.rules(i), absl::StrCat("ablate.rules[", i, "]"), model, scores, jobs));
+        CheckRule(list.rules.Get(i), absl::StrCat(path, "[", i, "]"), shape, scores, jobs));
   }
-  return CheckReferences(spec.rules(), "ablate.rules");
+  return CheckReferences(list.rules, path);
 }
 
 }  // namespace headcount::plan

@@ -85,16 +85,8 @@ absl::Status CheckNewTokens(const v1::TaskSource& source, const tasks::TaskDefin
 // Whether the task generates.
 absl::StatusOr<bool> CheckTaskSource(const v1::TaskSource& source, const std::string& path,
                                      const ModelFacts& model, const ValidationContext& context) {
-  if (!source.split().empty()) return UnimplementedField(path + ".split");
-  switch (source.bos()) {
-    case v1::BOS_UNSPECIFIED:
-    case v1::BOS_HARNESS:
-      break;
-    case v1::BOS_FORCE:
-    case v1::BOS_NONE:
-      return UnimplementedField(path + ".bos");
-    default:
-      return InvalidField(path + ".bos", std::to_string(source.bos()), "is not a BOS rule");
+  if (!v1::Bos_IsValid(source.bos())) {
+    return InvalidField(path + ".bos", std::to_string(source.bos()), "is not a BOS rule");
   }
   HC_RETURN_IF_ERROR(CheckResourceId(path + ".task", source.task()));
   if (source.limit() < 0) {
@@ -113,8 +105,10 @@ absl::StatusOr<bool> CheckTaskSource(const v1::TaskSource& source, const std::st
   }
   HC_RETURN_IF_ERROR(CheckChat(source.chat(), model.has_chat_template, path + ".chat"));
 
-  const absl::StatusOr<TaskFacts> facts = context.catalog.FindTask(source.task());
-  if (!facts.ok()) return At(facts.status(), path + ".task");
+  const absl::StatusOr<TaskFacts> facts = context.catalog.FindTask(source.task(), source.split());
+  if (!facts.ok()) {
+    return At(facts.status(), path + (FieldOf(facts.status()) == "split" ? ".split" : ".task"));
+  }
   const int shots =
       source.has_num_fewshot() ? source.num_fewshot() : facts->definition->num_fewshot;
   if (shots > 0 && facts->definition->fewshot_split.empty()) {

@@ -122,6 +122,19 @@ absl::StatusOr<v1::StagePlan> CutStage(const v1::Manifest& manifest, int samples
   return plan;
 }
 
+void ListUnits(int first, int end, v1::StagePlan* plan) {
+  for (int rule = first; rule < end; rule += plan->rules_per_unit()) {
+    for (const v1::SampleBlock& block : plan->sample_blocks()) {
+      v1::UnitRange& unit = *plan->add_units();
+      unit.set_unit(plan->units_size() - 1);
+      unit.set_first_sample(block.first_sample());
+      unit.set_samples(block.samples());
+      unit.set_first_rule(rule);
+      unit.set_rules(std::min(plan->rules_per_unit(), end - rule));
+    }
+  }
+}
+
 int LargestDocument(const v1::Manifest& manifest) {
   std::vector<int> samples(static_cast<size_t>(manifest.documents_size()), 0);
   int largest = 1;

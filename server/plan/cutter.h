@@ -28,6 +28,10 @@ absl::StatusOr<std::vector<v1::SampleBlock>> CutSamples(const v1::Manifest& mani
 absl::StatusOr<v1::StagePlan> CutStage(const v1::Manifest& manifest, int samples_per_unit,
                                        std::vector<v1::ResolvedRule> rules, int rules_per_unit);
 
+// Adds the units of rules [first, end) to those that the plan lists: rules_per_unit of them over
+// each sample block.
+void ListUnits(int first, int end, v1::StagePlan* plan);
+
 // Samples of the document that has most of them; at least 1.
 int LargestDocument(const v1::Manifest& manifest);
 

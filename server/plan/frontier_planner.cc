@@ -60,10 +60,12 @@ class Frontier final : public Planner {
     return plan;
   }
 
-  absl::StatusOr<std::vector<v1::UnitRange>> MoreUnits(const v1::Job& job,
-                                                       const v1::StagePlan& plan,
-                                                       const NextUnitsFn& next) const override {
-    return next(job, plan);
+  bool grows(const v1::Job& job) const override { return true; }
+
+  absl::Status Grow(const PlanInput& input, v1::StagePlan* plan) const override {
+    HC_ASSIGN_OR_RETURN(const std::vector<v1::UnitRange> more, input.next_units(input.job, *plan));
+    plan->mutable_units()->Add(more.begin(), more.end());
+    return absl::OkStatus();
   }
 };
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/catalog/model_config.h"
 #include "common/tasks/task_definition.h"
+#include "headcount/v1/spec.pb.h"
 
 namespace headcount::plan {
 
@@ -35,11 +36,12 @@ class JobCatalog {
   virtual ~JobCatalog() = default;
 
   virtual absl::StatusOr<ModelFacts> FindModel(const std::string& name) const = 0;
-  virtual absl::StatusOr<TaskFacts> FindTask(const std::string& name) const = 0;
-  // Changes with every byte of the data files that `subtasks` (empty: all) of the task are read
-  // from, evaluated split and few-shot split.
-  virtual absl::StatusOr<std::string> DataDigest(
-      const std::string& task, const std::vector<std::string>& subtasks) const = 0;
+  // `split` in the place of the task's own; empty: its own.
+  virtual absl::StatusOr<TaskFacts> FindTask(const std::string& name,
+                                             const std::string& split) const = 0;
+  // Changes with every byte of the data files that the source is read from, evaluated split and
+  // few-shot split.
+  virtual absl::StatusOr<std::string> DataDigest(const v1::TaskSource& source) const = 0;
 };
 
 }  // namespace headcount::plan

@@ -195,23 +195,27 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   if (!model.ok()) return Fail(job, model.status());
   if (next == planned.begin()) HC_RETURN_IF_ERROR(SetProvenance(job, *loaded, *model));
 
-  const bool generates = loaded->manifest.has_generation() && *next == Stage::kAblate;
-  const int samples = generates ? options_.prompts_per_unit : options_.samples_per_unit;
   absl::StatusOr<v1::StagePlan> plan =
-      (*planner)->Plan(*next, {.job = job,
-                               .manifest = loaded->manifest,
-                               .manifest_digest = loaded->digest,
-                               .model = model->config,
-                               .samples_per_unit = samples,
-                               .rules_per_unit = options_.rules_per_unit,
-                               .results = results_,
-                               .next_units = next_units_});
+      (*planner)->Plan(*next, InputOf(job, *loaded, *model, *next));
   if (!plan.ok()) {
     return Fail(
         job, Annotate(plan.status(), absl::StrCat("planning the ",
                                                   std::string(store::StageName(*next)), " stage")));
   }
   return AddStage(job, *next, *std::move(plan), &*loaded);
+}
+
+PlanInput JobFlow::InputOf(const v1::Job& job, const LoadedManifest& loaded,
+                           const ModelFacts& model, Stage stage) const {
+  const bool generates = loaded.manifest.has_generation() && stage == Stage::kAblate;
+  return {.job = job,
+          .manifest = loaded.manifest,
+          .manifest_digest = loaded.digest,
+          .model = model.config,
+          .samples_per_unit = generates ? options_.prompts_per_unit : options_.samples_per_unit,
+          .rules_per_unit = options_.rules_per_unit,
+          .results = results_,
+          .next_units = next_units_};
 }
 
 std::optional<std::string> JobFlow::KeyOf(const v1::Job& job) {
@@ -357,11 +361,19 @@ absl::StatusOr<bool> JobFlow::StepChildren(const v1::Job& job,
 
 absl::StatusOr<bool> JobFlow::Grow(const v1::Job& job, const Planner& planner,
                                    const std::vector<StageRecord>& stages) {
+  if (!planner.grows(job)) return Succeed(job, stages);
+  const absl::StatusOr<LoadedManifest> loaded = ManifestOf(job, stages);
+  if (!loaded.ok()) return Fail(job, Annotate(loaded.status(), "manifest"));
+  const absl::StatusOr<ModelFacts> model = catalog_.FindModel(format::WorkloadOf(job).model());
+  if (!model.ok()) return Fail(job, model.status());
   StageRecord last = *Find(stages, planner.stages().back());
-  const auto more = planner.MoreUnits(job, last.plan, next_units_);
-  if (!more.ok()) return Fail(job, Annotate(more.status(), "choosing what to run next"));
-  if (more->empty()) return Succeed(job, stages);
-  for (const v1::UnitRange& unit : *more) *last.plan.add_units() = unit;
+  const int before = last.plan.units_size();
+  if (const absl::Status grown =
+          planner.Grow(InputOf(job, *loaded, *model, last.stage), &last.plan);
+      !grown.ok()) {
+    return Fail(job, Annotate(grown, "choosing what to run next"));
+  }
+  if (last.plan.units_size() == before) return Succeed(job, stages);
   last.units = UnitCount(last.plan);
   last.rows = RowCount(last.plan);
   HC_RETURN_IF_ERROR(curves_.Append(job, last, std::nullopt));

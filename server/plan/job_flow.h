@@ -107,6 +107,9 @@ class JobFlow {
   std::optional<std::string> KeyOf(const v1::Job& job);
   absl::Status SetProvenance(const v1::Job& job, const LoadedManifest& loaded,
                              const ModelFacts& model);
+  // What planners are told; refers to its arguments.
+  PlanInput InputOf(const v1::Job& job, const LoadedManifest& loaded, const ModelFacts& model,
+                    store::Stage stage) const;
   // `loaded`: what it is cut from; null for the prepare stage.
   absl::StatusOr<bool> AddStage(const v1::Job& job, store::Stage stage, v1::StagePlan plan,
                                 const LoadedManifest* loaded);

@@ -10,9 +10,9 @@ namespace headcount::plan {
 namespace {
 
 std::span<const Planner* const> Planners() {
-  static const Planner* const planners[] = {&ScorePlanner(),    &AblatePlanner(),
-                                            &SweepPlanner(),    &FrontierPlanner(),
-                                            &KnockoutPlanner(), &ComparePlanner()};
+  static const Planner* const planners[] = {
+      &ScorePlanner(),    &AblatePlanner(),  &SweepPlanner(), &FrontierPlanner(),
+      &KnockoutPlanner(), &ComparePlanner(), &ProbePlanner()};
   return planners;
 }
 

@@ -69,12 +69,13 @@ class Planner {
   // The jobs that a job of this kind is made of, of which only the spec is set; it has no stages
   // then and ends when they do. Empty for most kinds.
   virtual std::vector<v1::Job> Children(const v1::Job& job) const { return {}; }
-  // Units to add to the last stage now that all of it is stored; `plan` is its plan. Empty, as it
-  // always is for most kinds: the job is done.
-  virtual absl::StatusOr<std::vector<v1::UnitRange>> MoreUnits(const v1::Job& job,
-                                                               const v1::StagePlan& plan,
-                                                               const NextUnitsFn& next) const {
-    return std::vector<v1::UnitRange>();
+  // Whether the last stage of such a job may grow: Grow is asked each time that all of it is
+  // stored.
+  virtual bool grows(const v1::Job& job) const { return false; }
+  // Adds units to the plan of the last stage, and selects what rules of theirs left open; the
+  // planned units are listed and stay as they are. Adds nothing: the job is done.
+  virtual absl::Status Grow(const PlanInput& input, v1::StagePlan* plan) const {
+    return absl::OkStatus();
   }
 };
 
@@ -94,5 +95,6 @@ const Planner& SweepPlanner();
 const Planner& FrontierPlanner();
 const Planner& KnockoutPlanner();
 const Planner& ComparePlanner();
+const Planner& ProbePlanner();
 
 }  // namespace headcount::plan

@@ -22,6 +22,7 @@ v1::TaskSource Canonical(const v1::TaskSource& source, const tasks::TaskDefiniti
   }
   if (!source.has_num_fewshot()) canonical.set_num_fewshot(task.num_fewshot);
   if (source.chat() == v1::CHAT_FORMAT_UNSPECIFIED) canonical.set_chat(v1::CHAT_FORMAT_PLAIN);
+  if (source.split() == task.test_split) canonical.clear_split();
   if (source.bos() == v1::BOS_UNSPECIFIED) canonical.set_bos(v1::BOS_HARNESS);
   return canonical;
 }
@@ -43,11 +44,10 @@ absl::StatusOr<std::string> PrepareKey(const v1::Workload& workload, const JobCa
                    workload.model(), " ", model.tokenizer_digest, " ", model.config.model_type, " ",
                    model.config.vocab_size, " ", model.config.max_position_embeddings, "\n");
   if (workload.has_task()) {
-    HC_ASSIGN_OR_RETURN(const TaskFacts facts, catalog.FindTask(workload.task().task()));
+    HC_ASSIGN_OR_RETURN(const TaskFacts facts,
+                        catalog.FindTask(workload.task().task(), workload.task().split()));
     const v1::TaskSource canonical = Canonical(workload.task(), *facts.definition);
-    HC_ASSIGN_OR_RETURN(const std::string data,
-                        catalog.DataDigest(canonical.task(), {canonical.subtasks().begin(),
-                                                              canonical.subtasks().end()}));
+    HC_ASSIGN_OR_RETURN(const std::string data, catalog.DataDigest(canonical));
     absl::StrAppend(&key, "task ", facts.definition->digest, " ", data, "\n",
                     format::SerializeDeterministically(canonical));
   } else {

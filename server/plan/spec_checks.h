@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/catalog/scores.h"
 #include "headcount/v1/spec.pb.h"
+#include "server/plan/rule_list.h"
 #include "server/plan/validate.h"
 
 namespace headcount::plan {
@@ -54,8 +55,8 @@ absl::Status CheckShare(double share, const std::string& path);
 absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path,
                                 const std::string& model, const ValidationContext& context);
 
-// All rules of an ablate job, each score job looked up once.
-absl::Status CheckRules(const v1::AblateSpec& spec, const ModelShape& model,
+// All rules of a job, each score job looked up once; none is fine.
+absl::Status CheckRules(const RuleList& list, const std::string& model, const ModelShape& shape,
                         const ValidationContext& context);
 
 }  // namespace headcount::plan

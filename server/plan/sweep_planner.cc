@@ -1,8 +1,9 @@
 // Kind `sweep`, the paper's experiment: a score stage, then one ablate rule for each score and
 // fraction, in that order, with thresholds from the job's own scores. See planners.h. Fraction 0 is
 // the score stage's own run and gets no rule, unless the task generates: its score stage measures
-// the prompts alone.
+// the prompts alone. Controls come after these rules.
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
 #include "server/plan/rules.h"
+#include "server/plan/sweep_controls.h"
 
 namespace headcount::plan {
 namespace {
@@ -91,13 +93,31 @@ class Sweep final : public Planner {
     std::vector<v1::ResolvedRule> rules;
     if (stage == store::Stage::kAblate) {
       HC_ASSIGN_OR_RETURN(rules, SweepRules(input, input.job.sweep()));
+      HC_RETURN_IF_ERROR(AddSweepControls(input.job.sweep(), input, &rules));
     }
     HC_ASSIGN_OR_RETURN(v1::StagePlan plan, CutStage(input.manifest, input.samples_per_unit,
                                                      std::move(rules), input.rules_per_unit));
+    if (stage == store::Stage::kAblate && grows(input.job)) {
+      ListUnits(0, FirstOpenRule(plan.rules()), &plan);
+    }
     if (stage == store::Stage::kAblate && input.job.sweep().intervention().has_mean()) {
       HC_ASSIGN_OR_RETURN(*plan.add_means(), MeansFor(input.job.name(), input));
     }
     return plan;
+  }
+
+  // By the controls that need the masks of the sweep's own rules.
+  bool grows(const v1::Job& job) const override {
+    const auto& controls = job.sweep().controls();
+    return std::any_of(controls.begin(), controls.end(),
+                       [](int control) { return control != v1::CONTROL_RANDOM_IN_LAYER; });
+  }
+
+  absl::Status Grow(const PlanInput& input, v1::StagePlan* plan) const override {
+    const int open = FirstOpenRule(plan->rules());
+    HC_RETURN_IF_ERROR(SelectOpenRules(input, plan));
+    ListUnits(open, plan->rules_size(), plan);
+    return absl::OkStatus();
   }
 };
 

@@ -55,7 +55,35 @@ absl::Status CheckAblateJob(const v1::AblateSpec& spec, const ValidationContext&
   if (spec.keep_scores()) return UnimplementedField("ablate.keep_scores");
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "ablate.workload", /*answers=*/true, context));
-  return CheckRules(spec, model, context);
+  if (spec.rules().empty()) {
+    return InvalidField("ablate.rules", "", "must hold at least one rule");
+  }
+  return CheckRules({spec.rules(), spec.user_scores(), "ablate"}, spec.workload().model(), model,
+                    context);
+}
+
+absl::Status CheckProbeJob(const v1::ProbeSpec& spec, const ValidationContext& context) {
+  constexpr int kMostPrompts = 64, kMostRules = 15, kMostNextTokens = 100;
+  HC_ASSIGN_OR_RETURN(const ModelShape model,
+                      CheckWorkload(spec.workload(), "probe.workload", /*answers=*/false, context));
+  if (const int prompts = spec.workload().requests().requests_size(); prompts > kMostPrompts) {
+    return InvalidField("probe.workload.requests", absl::StrCat(prompts, " requests"),
+                        absl::StrCat("must be at most ", kMostPrompts, " requests"));
+  }
+  if (model.generates) {
+    return InvalidField("probe.workload.task", spec.workload().task().task(),
+                        "must not generate: a probe reads its prompts once");
+  }
+  if (spec.rules_size() > kMostRules) {
+    return InvalidField("probe.rules", absl::StrCat(spec.rules_size(), " rules"),
+                        absl::StrCat("must be at most ", kMostRules, " rules"));
+  }
+  if (spec.next_tokens() < 0 || spec.next_tokens() > kMostNextTokens) {
+    return InvalidField("probe.next_tokens", absl::StrCat(spec.next_tokens()),
+                        absl::StrCat("must be in [0, ", kMostNextTokens, "]"));
+  }
+  return CheckRules({spec.rules(), spec.user_scores(), "probe"}, spec.workload().model(), model,
+                    context);
 }
 
 // Ascending fractions that may start with 0, of which those above 0 are run: how many, `defaults`
@@ -96,12 +124,28 @@ absl::Status CheckScores(const google::protobuf::RepeatedPtrField<std::string>& 
   return absl::OkStatus();
 }
 
+absl::Status CheckControls(const v1::SweepSpec& spec, const ModelShape& model) {
+  std::set<int> seen;
+  for (int i = 0; i < spec.controls_size(); ++i) {
+    const std::string at = absl::StrCat("sweep.controls[", i, "]");
+    const int control = spec.controls(i);
+    if (!v1::Control_IsValid(control) || control == v1::CONTROL_UNSPECIFIED) {
+      return InvalidField(at, absl::StrCat(control), "is not a control");
+    }
+    if (!seen.insert(control).second) {
+      return InvalidField(at, v1::Control_Name(spec.controls(i)), "is in the list already");
+    }
+    // Generated texts differ in length, and their masks by token.
+    if (control == v1::CONTROL_SHUFFLED && model.generates) return UnimplementedField(at);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& context) {
   if (!spec.models().empty()) return UnimplementedField("sweep.models");
   if (!spec.tasks().empty()) return UnimplementedField("sweep.tasks");
   if (!spec.calibrate_on().empty()) return UnimplementedField("sweep.calibrate_on");
   if (spec.cross_fit() != 0) return UnimplementedField("sweep.cross_fit");
-  if (!spec.controls().empty()) return UnimplementedField("sweep.controls");
   if (spec.transfer()) return UnimplementedField("sweep.transfer");
   HC_RETURN_IF_ERROR(CheckIntervention(spec.intervention(), "sweep.intervention"));
   if (!spec.intervention().mean().empty()) {
@@ -118,13 +162,16 @@ absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& c
                       UserScores::Make(spec.user_scores(), "sweep.user_scores"));
   HC_RETURN_IF_ERROR(CheckScores(spec.scores(), "sweep.scores", scores));
   HC_ASSIGN_OR_RETURN(const int fractions, CheckFractions(spec.fractions(), "sweep.fractions"));
-  if (const int rules = fractions * spec.scores_size(); rules > context.limits.max_rules) {
-    return InvalidField(
-        "sweep.fractions", absl::StrCat(rules, " rules"),
-        absl::StrCat("scores x fractions must be at most ", context.limits.max_rules, " rules"));
+  if (const int rules = fractions * spec.scores_size() * (1 + spec.controls_size());
+      rules > context.limits.max_rules) {
+    return InvalidField("sweep.fractions", absl::StrCat(rules, " rules"),
+                        absl::StrCat("scores x fractions, and as many again for each control, must "
+                                     "be at most ",
+                                     context.limits.max_rules, " rules"));
   }
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "sweep.workload", /*answers=*/true, context));
+  HC_RETURN_IF_ERROR(CheckControls(spec, model));
   HC_RETURN_IF_ERROR(CheckMaskUpdate(spec.mask_update(), "sweep.mask_update", model));
   return CheckLayers(spec.layers(), "sweep.layers", model);
 }
@@ -252,14 +299,14 @@ absl::Status ValidateJob(const v1::Job& job, const ValidationContext& context) {
     case v1::Job::kCompare:
       return CheckCompareJob(job.compare(), context);
     case v1::Job::kProbe:
-      return UnimplementedField("probe");
+      return CheckProbeJob(job.probe(), context);
     case v1::Job::kKnockout:
       return CheckKnockoutJob(job.knockout(), context);
     case v1::Job::SPEC_NOT_SET:
       break;
   }
-  return InvalidField("spec", "",
-                      "one of score, ablate, sweep, frontier, compare and knockout is required");
+  return InvalidField(
+      "spec", "", "one of score, ablate, sweep, frontier, compare, knockout and probe is required");
 }
 
 }  // namespace headcount::plan

@@ -50,9 +50,9 @@ absl::Status CheckShape(const Chunk& chunk, const v1::UnitRange& range,
   return absl::OkStatus();
 }
 
-absl::Status CheckSlabs(const v1::ScoreChunk& chunk, int64_t floats) {
+absl::Status CheckSlabs(const google::protobuf::RepeatedPtrField<v1::Slab>& slabs, int64_t floats) {
   std::set<std::string> seen;
-  for (const v1::Slab& slab : chunk.slabs()) {
+  for (const v1::Slab& slab : slabs) {
     HC_RETURN_IF_ERROR(Expect(absl::StrCat("slab ", slab.measurement(), " bytes").c_str(),
                               static_cast<int64_t>(slab.values().size()), floats * 4));
     if (!seen.insert(slab.measurement()).second) {
@@ -64,6 +64,38 @@ absl::Status CheckSlabs(const v1::ScoreChunk& chunk, int64_t floats) {
     if (seen.contains(std::string(info.id))) continue;
     return Bad(absl::InvalidArgumentError(
         absl::StrCat("chunk slab ", std::string(info.id), ": is missing")));
+  }
+  return absl::OkStatus();
+}
+
+// What the plan asks to be kept of each row is there.
+absl::Status CheckRecorded(const v1::AblateChunk& chunk, const v1::RowRecord& record,
+                           const v1::UnitRange& range, const v1::Manifest& manifest,
+                           int64_t heads) {
+  if (record.measurements()) {
+    HC_RETURN_IF_ERROR(CheckSlabs(chunk.slabs(), int64_t{range.rules()} * range.samples() * heads));
+  }
+  for (int row = 0; row < chunk.results_size(); ++row) {
+    const v1::SampleResult& result = chunk.results(row);
+    const v1::NextTokens& next = result.next_tokens();
+    if (record.next_tokens() > 0 && !result.non_finite()) {
+      HC_RETURN_IF_ERROR(
+          Expect("next_tokens.log_likelihoods", next.log_likelihoods_size(), next.tokens_size()));
+      HC_RETURN_IF_ERROR(Expect("next_tokens.texts", next.texts_size(), next.tokens_size()));
+    }
+    if (row >= range.samples()) continue;
+    const v1::ManifestSample& sample =
+        manifest.samples(static_cast<int>(range.first_sample()) + row);
+    const int64_t tokens =
+        manifest.groups(static_cast<int>(sample.group())).prefix_size() + sample.suffix_size();
+    if (record.next_tokens() > 0) {
+      HC_RETURN_IF_ERROR(Expect("input_texts", result.input_texts_size(), tokens));
+    }
+    if (record.first_weights()) {
+      HC_RETURN_IF_ERROR(Expect("first_weights bytes",
+                                static_cast<int64_t>(result.first_weights().size()),
+                                heads * tokens * 4));
+    }
   }
   return absl::OkStatus();
 }
@@ -120,7 +152,7 @@ absl::StatusOr<CheckedChunk> CheckScoreChunk(std::string_view bytes, const v1::U
   HC_RETURN_IF_ERROR(CheckShape(chunk, range, model));
   HC_RETURN_IF_ERROR(Expect("head_dim", chunk.head_dim(), model.head_dim));
   const int64_t heads = int64_t{model.layers} * model.heads;
-  HC_RETURN_IF_ERROR(CheckSlabs(chunk, range.samples() * heads));
+  HC_RETURN_IF_ERROR(CheckSlabs(chunk.slabs(), range.samples() * heads));
   if (chunk.has_head_sums()) {
     const int64_t sum_bytes = heads * model.head_dim * 4;
     HC_RETURN_IF_ERROR(Expect("head_sums.rest bytes",
@@ -143,6 +175,8 @@ absl::StatusOr<CheckedChunk> CheckAblateChunk(std::string_view bytes, const v1::
   HC_RETURN_IF_ERROR(Expect("rules", chunk.rules(), range.rules()));
   HC_RETURN_IF_ERROR(Expect("zeroed bytes", static_cast<int64_t>(chunk.zeroed().size()),
                             int64_t{range.rules()} * model.layers * model.heads * 4));
+  HC_RETURN_IF_ERROR(
+      CheckRecorded(chunk, plan.record(), range, manifest, int64_t{model.layers} * model.heads));
   return Counted(
       results::CountUnit(manifest, BlockOf(range, manifest), chunk, results::BaselineRules(plan)),
       chunk.run());

@@ -329,6 +329,7 @@ absl::StatusOr<v1::Task> Dispatcher::MakeTask(const store::Lease& lease, const v
     *task.add_rules() = plan::RuleForSamples(stage.plan.rules(rule), first, end - first, samples);
   }
   *task.mutable_means() = stage.plan.means();
+  if (stage.plan.has_record()) *task.mutable_record() = stage.plan.record();
   // Prompts travel in the manifest from here on.
   if (task.workload().has_requests()) task.mutable_workload()->mutable_requests()->Clear();
   return task;

@@ -28,7 +28,8 @@ absl::StatusOr<std::string> StageKeyOf(const v1::Job& job, store::Stage stage,
                                        const plan::JobCatalog& catalog) {
   const v1::Workload& workload = format::WorkloadOf(job);
   if (!workload.has_task()) return StageKey(job, stage, "");
-  HC_ASSIGN_OR_RETURN(const plan::TaskFacts task, catalog.FindTask(workload.task().task()));
+  HC_ASSIGN_OR_RETURN(const plan::TaskFacts task,
+                      catalog.FindTask(workload.task().task(), workload.task().split()));
   return StageKey(job, stage, task.definition->digest);
 }
 

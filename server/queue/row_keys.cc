@@ -34,6 +34,8 @@ std::string Settings(const v1::Job& job) {
       spec.clear_fractions();
       spec.clear_random_seed();
       spec.clear_layers();
+      spec.clear_controls();
+      spec.clear_control_seed();
       return format::SerializeDeterministically(spec);
     }
     case v1::Job::kFrontier: {
@@ -121,6 +123,7 @@ std::optional<std::string> RuleKey(const v1::ResolvedRule& rule) {
 std::vector<std::string> RowKeys(const std::string& stage_key, const std::string& samples_key,
                                  const v1::StagePlan& plan, const v1::UnitRange& range) {
   const std::string common = absl::StrCat(stage_key, samples_key);
+  if (plan.has_record()) return {};  // what is recorded is nobody else's
   if (range.rules() == 0) return {Sha256Hex(common)};
   std::vector<std::string> keys;
   for (int i = 0; i < range.rules(); ++i) {

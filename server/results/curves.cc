@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "common/format/job_kind.h"
 #include "server/results/certify.h"
 #include "server/results/curve_intervals.h"
 #include "server/results/curve_summary.h"
@@ -339,6 +340,12 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   HC_ASSIGN_OR_RETURN(const double margin, Margin(request));
   HC_RETURN_IF_ERROR(CheckDraws(request));
   HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, request.job()));
+  if (results.job.has_probe() || results.job.has_compare()) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            request.job(), " is a ", format::JobKind(results.job), " job, which has no curves")),
+        "NO_CURVES");
+  }
   if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
                       ReadManifest(artifacts, results.manifest_digest));

@@ -27,6 +27,7 @@ bool JobResults::complete() const {
       return Complete(score);
     case v1::Job::kAblate:
     case v1::Job::kKnockout:
+    case v1::Job::kProbe:
       return Complete(ablate);
     case v1::Job::kFrontier:
       return job.state() == v1::Job::SUCCEEDED;
@@ -50,7 +51,7 @@ absl::StatusOr<JobResults> OpenResults(store::JobStore& jobs, const std::string&
 }
 
 absl::StatusOr<store::StageRecord> ScoreStage(const JobResults& results) {
-  if (results.job.has_ablate() || results.job.has_knockout()) {
+  if (results.job.has_ablate() || results.job.has_knockout() || results.job.has_probe()) {
     return WithReason(absl::FailedPreconditionError(absl::StrCat(
                           results.job.name(), " is of kind ", format::JobKind(results.job),
                           " and stores no scores; ask a score job or sweep")),

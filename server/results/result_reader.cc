@@ -8,6 +8,7 @@
 #include "server/results/head_scores.h"
 #include "server/results/inactivity.h"
 #include "server/results/knockout.h"
+#include "server/results/probe.h"
 #include "server/results/thresholds.h"
 
 namespace headcount::results {
@@ -39,6 +40,10 @@ absl::StatusOr<v1::Knockout> ResultReader::GetKnockout(
 absl::StatusOr<v1::Inactivity> ResultReader::GetInactivity(
     const v1::GetInactivityRequest& request) const {
   return results::GetInactivity(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::Probe> ResultReader::GetProbe(const v1::GetProbeRequest& request) const {
+  return results::GetProbe(jobs_, artifacts_, request);
 }
 
 absl::StatusOr<v1::Comparisons> ResultReader::GetComparison(

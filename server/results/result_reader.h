@@ -32,9 +32,10 @@ class ResultReader {
       const v1::QueryThresholdsRequest& request, const catalog::ModelConfig* model) const;
   absl::StatusOr<v1::Curves> GetCurves(const v1::GetCurvesRequest& request) const;
   absl::StatusOr<v1::Frontier> GetFrontier(const v1::GetFrontierRequest& request) const;
-  // kv_heads is 0 in these two as well.
+  // kv_heads is 0 in these three as well.
   absl::StatusOr<v1::Knockout> GetKnockout(const v1::GetKnockoutRequest& request) const;
   absl::StatusOr<v1::Inactivity> GetInactivity(const v1::GetInactivityRequest& request) const;
+  absl::StatusOr<v1::Probe> GetProbe(const v1::GetProbeRequest& request) const;
   absl::StatusOr<v1::Comparisons> GetComparison(const v1::GetComparisonRequest& request) const;
   absl::StatusOr<v1::Comparison> CompareScores(const v1::CompareScoresRequest& request) const;
   // Records are pulled from the stream one by one, by one thread at a time.

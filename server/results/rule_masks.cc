@@ -62,6 +62,12 @@ std::string Means(std::span<const double> sums, int64_t count) {
   return bytes;
 }
 
+// Whether a listed unit has the rule.
+bool Holds(const v1::StagePlan& plan, int64_t unit, int stage_rule) {
+  const v1::UnitRange& range = plan.units(static_cast<int>(unit));
+  return stage_rule >= range.first_rule() && stage_rule < range.first_rule() + range.rules();
+}
+
 }  // namespace
 
 absl::StatusOr<RuleMasks> ReadRuleMasks(store::JobStore& jobs, store::ArtifactStore& artifacts,
@@ -84,12 +90,15 @@ absl::StatusOr<RuleMasks> ReadRuleMasks(store::JobStore& jobs, store::ArtifactSt
   out.nominal_fraction = plan.rules(stage_rule).nominal_fraction();
   out.masks.resize(static_cast<size_t>(manifest->samples_size()));
   const int64_t blocks = plan.sample_blocks_size();
-  const int64_t first_unit = stage_rule / plan.rules_per_unit() * blocks;
-  ChunkCursor cursor(jobs, job, store::Stage::kAblate, first_unit, first_unit + blocks);
+  const bool listed = !plan.units().empty();
+  const int64_t first_unit = listed ? 0 : stage_rule / plan.rules_per_unit() * blocks;
+  ChunkCursor cursor(jobs, job, store::Stage::kAblate, first_unit,
+                     listed ? plan.units_size() : first_unit + blocks);
   int64_t samples = 0;
   while (true) {
     HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor.Next());
     if (!record) break;
+    if (listed && !Holds(plan, record->unit, stage_rule)) continue;
     v1::AblateChunk chunk;
     HC_RETURN_IF_ERROR(ReadChunk(artifacts, job, *record, format::FrameKind::kAblateChunk, &chunk));
     if (out.layers == 0) {

@@ -74,9 +74,11 @@ int64_t OutcomeReader::rule_blocks() const {
   return (results_.ablate->plan.rules_size() + per_unit - 1) / per_unit;
 }
 
-bool OutcomeReader::HoldsUnit(int64_t unit, int first_rule) const {
+bool OutcomeReader::HoldsUnit(int64_t unit, int first_rule, int rules) const {
   const v1::StagePlan& plan = results_.ablate->plan;
-  return unit < plan.units_size() && plan.units(static_cast<int>(unit)).first_rule() == first_rule;
+  if (unit >= plan.units_size()) return false;
+  const v1::UnitRange& range = plan.units(static_cast<int>(unit));
+  return range.first_rule() < first_rule + rules && range.first_rule() + range.rules() > first_rule;
 }
 
 absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::RuleBlock(int64_t block) {
@@ -101,18 +103,21 @@ absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::ReadBlock(int64_t block
   while (true) {
     HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor.Next());
     if (!record) break;
-    if (listed && !HoldsUnit(record->unit, first_rule)) continue;
+    if (listed && !HoldsUnit(record->unit, first_rule, rules)) continue;
     v1::AblateChunk chunk;
     HC_RETURN_IF_ERROR(
         ReadChunk(artifacts_, job, *record, format::FrameKind::kAblateChunk, &chunk));
-    const int64_t expected = int64_t{chunk.samples()} * rules;
-    if (chunk.rules() != rules || chunk.first_rule() != first_rule ||
-        chunk.results_size() != expected) {
+    // A listed unit may hold a part of the block, or of its neighbour too.
+    const bool fits = listed || (chunk.rules() == rules && chunk.first_rule() == first_rule);
+    const int64_t expected = int64_t{chunk.samples()} * (fits ? chunk.rules() : rules);
+    if (!fits || chunk.results_size() != expected) {
       return WrongRows(job, *record, chunk.results_size(), expected);
     }
-    for (int r = 0; r < rules; ++r) {
+    for (int r = 0; r < chunk.rules(); ++r) {
+      const int place = chunk.first_rule() + r - first_rule;
+      if (place < 0 || place >= rules) continue;
       HC_RETURN_IF_ERROR(AddRows(manifest_, chunk, r * chunk.samples(), metric_,
-                                 &outcomes[static_cast<size_t>(r)]));
+                                 &outcomes[static_cast<size_t>(place)]));
     }
   }
   for (RuleOutcomes& rule : outcomes) {

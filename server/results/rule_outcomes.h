@@ -46,7 +46,7 @@ class OutcomeReader {
  private:
   absl::StatusOr<std::vector<RuleOutcomes>> ReadBlock(int64_t block);
   // Where the plan lists its units: those of [first_rule, first_rule + rules).
-  bool HoldsUnit(int64_t unit, int first_rule) const;
+  bool HoldsUnit(int64_t unit, int first_rule, int rules) const;
   RuleOutcomes Empty(int shown_rule) const;
 
   store::JobStore& jobs_;

@@ -93,7 +93,11 @@ absl::Status SampleStream::AddPlaces(const v1::ListSamplesRequest& request) {
 
 absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int shown_rule) const {
   if (shown_rule == kBaselineRule && ScoreStageIsBaseline(results_, *manifest_)) {
-    return Place{kBaselineRule, store::Stage::kScore, 0, 0, kBaselineLabel};
+    Place place;
+    place.shown_rule = kBaselineRule;
+    place.stage = store::Stage::kScore;
+    place.label = kBaselineLabel;
+    return place;
   }
   if (!results_.ablate.has_value()) {
     if (results_.job.spec_case() == v1::Job::kScore) {
@@ -111,6 +115,7 @@ absl::StatusOr<std::optional<SampleStream::Place>> SampleStream::PlaceOf(int sho
   if (stage_rule < 0) return std::nullopt;  // a job without a baseline of its own
   Place place;
   place.shown_rule = shown_rule;
+  place.stage_rule = stage_rule;
   place.listed = !plan.units().empty();
   if (place.listed) {
     place.units = ListedUnits(stage_rule);
@@ -144,7 +149,8 @@ std::vector<int64_t> SampleStream::ListedUnits(int stage_rule) const {
   const v1::StagePlan& plan = results_.ablate->plan;
   for (int64_t u = 0; u < plan.units_size(); ++u) {
     const v1::UnitRange& unit = plan.units(static_cast<int>(u));
-    if (unit.first_rule() != stage_rule || unit.first_sample() >= end_sample_ ||
+    if (stage_rule < unit.first_rule() || stage_rule >= unit.first_rule() + unit.rules() ||
+        unit.first_sample() >= end_sample_ ||
         unit.first_sample() + unit.samples() <= first_sample_) {
       continue;
     }
@@ -184,7 +190,8 @@ absl::Status SampleStream::ReadUnit(const store::ChunkRecord& record) {
   }
   v1::AblateChunk chunk;
   HC_RETURN_IF_ERROR(ReadChunk(artifacts_, job, record, format::FrameKind::kAblateChunk, &chunk));
-  return AddRecords(chunk, place.rule_in_unit * chunk.samples());
+  const int rule = place.listed ? place.stage_rule - chunk.first_rule() : place.rule_in_unit;
+  return AddRecords(chunk, rule * chunk.samples());
 }
 
 absl::Status SampleStream::AddText(const AnswerJudges& judges, const v1::ManifestDocument& document,

@@ -37,6 +37,7 @@ class SampleStream {
   // `rule_in_unit` * samples of a chunk on.
   struct Place {
     int shown_rule = 0;
+    int stage_rule = 0;
     store::Stage stage = store::Stage::kAblate;
     int64_t first_unit = 0;
     int rule_in_unit = 0;

@@ -2,48 +2,15 @@
 
 #include "server/results/score_reader.h"
 
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/catalog/measurements.h"
+#include "server/results/slabs.h"
 
 namespace headcount::results {
 namespace {
-
-using SlabPointers = std::array<const v1::Slab*, catalog::kMeasurementCount>;
-
-// The slabs that `needed` (a bit a measurement) names, checked for size.
-absl::StatusOr<SlabPointers> FindSlabs(const v1::ScoreChunk& chunk, unsigned needed,
-                                       const std::string& where) {
-  SlabPointers slabs{};
-  for (const v1::Slab& slab : chunk.slabs()) {
-    const auto measurement = catalog::FindMeasurement(slab.measurement());
-    if (measurement) slabs[static_cast<size_t>(*measurement)] = &slab;
-  }
-  const size_t bytes = sizeof(float) * static_cast<size_t>(chunk.samples()) *
-                       static_cast<size_t>(chunk.layers()) * static_cast<size_t>(chunk.heads());
-  for (const catalog::MeasurementInfo& info : catalog::kMeasurements) {
-    const auto m = static_cast<size_t>(info.measurement);
-    if ((needed >> m & 1) == 0) continue;
-    if (slabs[m] == nullptr) {
-      return WithReason(absl::FailedPreconditionError(
-                            absl::StrCat(where, " holds no measurement '", std::string(info.id),
-                                         "', which the score is made of")),
-                        "MEASUREMENT_NOT_STORED");
-    }
-    if (slabs[m]->values().size() != bytes) {
-      return absl::DataLossError(absl::StrCat(where, ": slab '", std::string(info.id), "' has ",
-                                              slabs[m]->values().size(), " bytes, expected ",
-                                              bytes));
-    }
-  }
-  return slabs;
-}
 
 std::string Where(const std::string& job, const store::ChunkRecord& chunk) {
   return absl::StrCat(job, ", score unit ", chunk.unit);
@@ -87,17 +54,6 @@ absl::StatusOr<ScoreReader> ScoreReader::Open(store::JobStore& jobs,
 }
 
 absl::Status ScoreReader::ForEachSample(const std::function<void(const Sample&)>& visit) {
-  unsigned needed = 0;
-  for (const catalog::Expression* expression : expressions_) needed |= expression->measurements();
-  const size_t per_sample = static_cast<size_t>(layers_) * static_cast<size_t>(heads_);
-  std::array<std::vector<float>, catalog::kMeasurementCount> values;  // of one sample, aligned
-  std::array<const float*, catalog::kMeasurementCount> pointers{};
-  for (size_t m = 0; m < values.size(); ++m) {
-    if ((needed >> m & 1) == 0) continue;
-    values[m].resize(per_sample);
-    pointers[m] = values[m].data();
-  }
-  std::vector<std::vector<float>> scores(expressions_.size(), std::vector<float>(per_sample));
   for (const store::ChunkRecord& record : chunks_) {
     v1::ScoreChunk chunk;
     HC_RETURN_IF_ERROR(
@@ -107,19 +63,11 @@ absl::Status ScoreReader::ForEachSample(const std::function<void(const Sample&)>
                                               chunk.heads(), " layers x heads, earlier units have ",
                                               layers_, " x ", heads_));
     }
-    HC_ASSIGN_OR_RETURN(const SlabPointers slabs, FindSlabs(chunk, needed, Where(job_, record)));
+    HC_ASSIGN_OR_RETURN(SlabRows rows, SlabRows::Open(chunk.slabs(), chunk.samples(), layers_,
+                                                      heads_, expressions_, Where(job_, record)));
     for (int i = 0; i < chunk.samples(); ++i) {
-      for (size_t m = 0; m < values.size(); ++m) {
-        if (pointers[m] == nullptr) continue;
-        std::memcpy(values[m].data(),
-                    slabs[m]->values().data() + static_cast<size_t>(i) * per_sample * sizeof(float),
-                    per_sample * sizeof(float));
-      }
-      for (size_t e = 0; e < expressions_.size(); ++e) {
-        expressions_[e]->EvaluateLayers(pointers, layers_, heads_, scores[e]);
-      }
       const bool finite = i >= chunk.results_size() || !chunk.results(i).non_finite();
-      visit({chunk.first_sample() + i, finite, scores});
+      visit({chunk.first_sample() + i, finite, rows.ScoresOf(i)});
     }
   }
   return absl::OkStatus();

@@ -1,7 +1,8 @@
-"""Job kinds beyond sweeps, on a tiny random model: frontier, knockout; and what compares score jobs."""
+"""Job kinds beyond sweeps, on a tiny random model: frontier, knockout, probe; and what compares score jobs."""
 
 from __future__ import annotations
 
+import base64
 import math
 import unittest
 
@@ -66,6 +67,60 @@ class KindsTest(unittest.TestCase):
         text = self.service.cli("knockout", job)
         self.assertIn("AUROC", text)
         self.assertIn("harmful", text)
+
+    def test_a_probe_shows_prompts_closely(self) -> None:
+        job = self.finished(
+            "probe",
+            "--model=tiny",
+            "--prompt=One two three four",
+            "--prompt=Five six",
+            "--rule=output_norm_ln<.9",
+            "--rule=heads=0.1,1.0",
+            "--next-tokens=3",
+        )
+        probe = self.service.json("probe", job, "--layers=0,2")
+        self.assertEqual((probe["layers"], probe["heads"], probe["kv_heads"]), (3, 4, 2))
+        self.assertEqual((probe["tokens"], probe["samples"]), ([ord(c) for c in "One two three four"], "2"))
+        self.assertEqual("".join(probe["token_texts"]), "One two three four")
+        baseline, threshold, fixed = probe["runs"]
+        self.assertEqual(baseline["label"], "baseline")
+        self.assertEqual((baseline["divergence"], baseline["share_zeroed"]), (0, 0))
+        self.assertGreater(threshold["divergence"], 0)
+        self.assertAlmostEqual(fixed["share_zeroed"], 2 / 12)
+        self.assertEqual([len(run["next_tokens"]) for run in probe["runs"]], [3, 3, 3])
+        # A rule acts where its score says so, on scores that are those of its own run.
+        norms = next(s["values"] for s in threshold["scores"] if s["score"] == "output_norm_ln")
+        mask = int.from_bytes(base64.b64decode(threshold["mask"]), "little")
+        self.assertEqual([mask >> h & 1 for h in range(12)], [int(x < 0.9) for x in norms])
+        # first_token_weight is the mean over positions of what the layers show.
+        weights = next(s["values"] for s in baseline["scores"] if s["score"] == "first_token_weight")
+        length = len(probe["tokens"])
+        self.assertEqual(len(probe["first_weights"]), 2 * 4 * length)
+        for place, head in enumerate([0, 1, 2, 3, 8, 9, 10, 11]):
+            mean = sum(probe["first_weights"][place * length : (place + 1) * length]) / length
+            self.assertAlmostEqual(mean, weights[head], places=5)
+        second = self.service.json("probe", job, "--sample=1")
+        self.assertEqual("".join(second["token_texts"]), "Five six")
+        text = self.service.cli("probe", job, "--tokens", "--scores=output_norm_ln")
+        self.assertIn("attention of each position to the first token", text)
+        self.assertIn("x: zeroed by the rule", text)
+        self.assertEqual(self.service.refused("probe", job, "--sample=2").error["field"], "sample")
+        self.assertEqual(self.service.refused("curves", job).error["reason"], "NO_CURVES")
+
+    def test_a_rerun_says_what_differs(self) -> None:
+        job = self.finished("ablate", *WORKLOAD, "--limit=3", "--rule=output_norm_ln<.9", "--rule=random=.2")
+        same = self.service.lines("rerun", job)[-1]
+        self.assertTrue(same["same"], same)
+        self.assertEqual(same["provenance"], [])
+        self.assertEqual(same["identical_rows"], same["rows"])
+        self.assertGreater(same["rows"], 9)
+        # Everything was computed anew, nothing taken from the first.
+        self.assertFalse(self.service.json("show", same["rerun"])["provenance"].get("reused"))
+        other = self.finished("ablate", *WORKLOAD, "--limit=3", "--rule=output_norm_ln<.8", "--rule=random=.2")
+        differs = self.service.refused("rerun", job, "--against", other)
+        self.assertEqual(differs.code, 8)
+        more = self.finished("ablate", *WORKLOAD, "--limit=4", "--rule=output_norm_ln<.9", "--rule=random=.2")
+        self.assertEqual(self.service.refused("rerun", job, "--against", more).code, 8)
 
     def test_scores_are_compared(self) -> None:
         first = self.finished("score", *WORKLOAD, "--limit=20")

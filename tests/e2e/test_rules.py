@@ -122,6 +122,36 @@ class RulesTest(unittest.TestCase):
             donors = {document(other) for other, given in source.items() if given == heads}
             self.assertNotEqual(donors, {document(sample)})
 
+    def test_a_sweep_brings_its_controls(self) -> None:
+        job = self.service.submit(
+            "sweep",
+            "--model=tiny",
+            "--task=everyday",
+            "--limit=6",
+            "--scores=output_norm_ln,random",
+            "--fractions=.1,.2,.3",
+            "--controls=random_in_layer,shuffled,static_heads",
+            "--control-seed=3",
+        )
+        self.service.finish(job)
+        curves = {curve["id"]: curve for curve in self.service.json("curves", job)["curves"]}
+        of_score = {f"{name}(output_norm_ln)" for name in ("random_in_layer", "shuffled", "static_heads")}
+        self.assertEqual(set(curves), {"output_norm_ln", "random"} | of_score)
+        for name in of_score:
+            self.assertEqual([p["documents"] for p in curves[name]["points"] if p["rule"] >= 0], ["6"] * 3)
+        records = self.service.lines("samples", job, "--limit=0")
+        rules = {r["rule_label"]: [] for r in records}
+        for rule in sorted({r["rule"] for r in records}):
+            rules[next(r["rule_label"] for r in records if r["rule"] == rule)].append(self.masks(records, rule))
+        for score, shuffled, static in zip(
+            rules["output_norm_ln"],
+            rules["shuffled(output_norm_ln)"],
+            rules["static_heads(output_norm_ln)"],
+            strict=True,
+        ):
+            self.assertEqual(sorted(map(sorted, shuffled.values())), sorted(map(sorted, score.values())))
+            self.assertEqual(len({tuple(sorted(heads)) for heads in static.values()}), 1)
+
     def test_means_of_a_score_job_take_the_place_of_heads(self) -> None:
         records = self.ablate("--rule=heads=0.0,1.2", f"--intervention=mean={self.scores}")
         rows = [r for r in records if r["rule"] == 0]

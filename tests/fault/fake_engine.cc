@@ -150,6 +150,17 @@ std::vector<uint8_t> FakeEngine::Decide(const engine::Rule& rule, const engine::
   return zeroed;
 }
 
+std::vector<float> FakeEngine::NextToken(uint64_t hash) const {
+  std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    logits[i] = 5 * Uniform(hash ^ Mix(i));
+    sum += std::exp(double{logits[i]});
+  }
+  for (float& logit : logits) logit -= static_cast<float>(std::log(sum));
+  return logits;
+}
+
 engine::RowResult FakeEngine::RunRow(const engine::Unit& unit, const engine::Row& row) const {
   const uint64_t hash = Hash(row.suffix, Hash(unit.prefix, 1));
   const int tokens = static_cast<int>(unit.prefix.size() + row.suffix.size());
@@ -170,6 +181,15 @@ engine::RowResult FakeEngine::RunRow(const engine::Unit& unit, const engine::Row
                      (3 * Uniform(target) + (mask_hash != 0 ? Uniform(target ^ mask_hash) : 0));
     result.log_likelihoods.push_back(ll);
     result.greedy.push_back(ll > -0.5f);
+  }
+  if (row.next_token) result.next_token = NextToken(hash ^ mask_hash);
+  if (row.first_weights) {
+    const int heads = config_.layers * config_.heads;
+    for (int h = 0; h < heads; ++h) {
+      for (int i = 0; i < tokens; ++i) {
+        result.first_weights.push_back(i == 0 ? 1 : Uniform(hash ^ Mix((uint64_t(h) << 32) | i)));
+      }
+    }
   }
   if (!unit.record.measurements) result.measurements.clear();
   if (options_.non_finite_key == RandomKey(0, row.sample)) {

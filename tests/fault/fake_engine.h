@@ -50,6 +50,7 @@ class FakeEngine : public engine::Engine {
  private:
   engine::RowResult RunRow(const engine::Unit& unit, const engine::Row& row) const;
   std::vector<float> Measure(uint64_t tokens_hash, int tokens) const;
+  std::vector<float> NextToken(uint64_t hash) const;
   std::vector<uint8_t> Decide(const engine::Rule& rule, const engine::Row& row,
                               const std::vector<float>& measurements) const;
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/catalog/model_config.h"
 #include "headcount/v1/storage.pb.h"
+#include "worker/agent/decoder.h"
 #include "worker/engine/engine.h"
 
 namespace headcount::agent {
@@ -17,9 +18,17 @@ namespace headcount::agent {
 absl::StatusOr<std::string> BuildScoreChunk(const v1::UnitRange& range,
                                             const engine::UnitResult& result,
                                             const catalog::ModelConfig& model, v1::RunInfo run);
+// What a stage keeps of its rows beside their results.
+struct Recording {
+  const v1::RowRecord& what;
+  const engine::Unit& unit;  // the one that was run
+  const Decoder& decode;     // names tokens, where those are kept
+};
+
 absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,
                                              const engine::UnitResult& result,
-                                             const catalog::ModelConfig& model, v1::RunInfo run);
+                                             const catalog::ModelConfig& model, v1::RunInfo run,
+                                             const Recording* recording = nullptr);
 
 // The same from finished rows, each with its mask; `run` is complete.
 absl::StatusOr<std::string> BuildAblateChunk(const v1::UnitRange& range,

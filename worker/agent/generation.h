@@ -15,15 +15,12 @@
 
 #include "absl/status/statusor.h"
 #include "headcount/v1/storage.pb.h"
+#include "worker/agent/decoder.h"
 #include "worker/agent/sample_source.h"
 #include "worker/agent/unit_builder.h"
 #include "worker/engine/engine.h"
 
 namespace headcount::agent {
-
-// New token ids to text, with or without special tokens.
-using Decoder =
-    std::function<absl::StatusOr<std::string>(std::span<const int32_t> ids, bool skip_special)>;
 
 // Where a text ends: before the earliest of the stops.
 class StopText {

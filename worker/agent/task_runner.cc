@@ -150,7 +150,7 @@ absl::StatusOr<UnitOutput> TaskRunner::RunUnit(const v1::Task& task, const v1::U
   const catalog::ModelConfig& model = loaded_.engine->config();
   const Clock::Duration begin = clock_.Monotonic();
   HC_ASSIGN_OR_RETURN(const BuiltUnit built,
-                      BuildUnit(range, std::move(samples), rules, model, means));
+                      BuildUnit(range, std::move(samples), rules, model, means, task.record()));
   HC_ASSIGN_OR_RETURN(const engine::UnitResult result,
                       loaded_.engine->Run(built.unit, stop.flag(), observer));
   v1::RunInfo run = NewRun();
@@ -159,7 +159,9 @@ absl::StatusOr<UnitOutput> TaskRunner::RunUnit(const v1::Task& task, const v1::U
   if (task.stage() == "score") {
     HC_ASSIGN_OR_RETURN(output.data, BuildScoreChunk(range, result, model, std::move(run)));
   } else {
-    HC_ASSIGN_OR_RETURN(output.data, BuildAblateChunk(range, result, model, std::move(run)));
+    const Recording recording{task.record(), built.unit, loaded_.decode};
+    HC_ASSIGN_OR_RETURN(output.data,
+                        BuildAblateChunk(range, result, model, std::move(run), &recording));
   }
   output.seconds = Seconds(clock_.Monotonic() - begin);
   output.tokens = result.tokens;

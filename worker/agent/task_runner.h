@@ -29,7 +29,7 @@ namespace headcount::agent {
 struct LoadedEngine {
   std::unique_ptr<engine::Engine> engine;
   std::string dtype;  // as results name it: "float32", "bfloat16"
-  Decoder decode;     // of the model's tokenizer; only stages that generate need it
+  Decoder decode;     // of the model's tokenizer; of stages that generate or record next tokens
 };
 
 // Loads a model of the catalogue on this worker's device; an unspecified dtype means the

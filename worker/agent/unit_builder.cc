@@ -255,7 +255,8 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::shared_ptr<const SampleRange> samples,
                                     std::span<const v1::ResolvedRule> rules,
                                     const catalog::ModelConfig& model,
-                                    std::span<const SharedMeans> means) {
+                                    std::span<const SharedMeans> means,
+                                    const v1::RowRecord& record) {
   if (range.samples() < 1 ||
       !samples->Covers(samples->manifest_digest, range.first_sample(), range.samples())) {
     return absl::InvalidArgumentError(absl::StrCat("unit ", range.unit(), ": samples [",
@@ -277,6 +278,7 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
     rule_of.emplace_back(range.samples(), add({}));
     built.unit.record = {.measurements = true, .head_sums = true};
   }
+  if (range.rules() > 0) built.unit.record.measurements = record.measurements();
   for (int r = 0; r < range.rules(); ++r) {
     HC_ASSIGN_OR_RETURN(const v1::ResolvedRule* source, FindRule(rules, range.first_rule() + r));
     std::vector<int>& of_samples = rule_of.emplace_back();
@@ -314,6 +316,8 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
       engine::Row row = rows[i];
       row.rule = of_samples[static_cast<size_t>(i)];
       row.sample = built.samples->at(range.first_sample() + i).id();
+      row.next_token = record.next_tokens() > 0;
+      row.first_weights = record.first_weights() && &of_samples == &rule_of.front();
       built.unit.rows.push_back(row);
     }
   }

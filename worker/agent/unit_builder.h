@@ -29,6 +29,9 @@ using SharedMeans = std::shared_ptr<const engine::HeadMeans>;
 // Rows of a score unit: its samples under no rule, with measurements and head sums. Rows of an
 // ablate unit: rule-major, (rule, sample). `rules` are those of the task, by their index.
 //
+// `record` says what is kept of an ablate unit's rows; first weights are those of its first rule
+// alone, because they are large.
+//
 // A rule of masks that are known beforehand becomes an engine rule for each sample.
 //
 // Samples of several groups become one engine unit, so that small groups share batches: its prefix
@@ -37,7 +40,8 @@ absl::StatusOr<BuiltUnit> BuildUnit(const v1::UnitRange& range,
                                     std::shared_ptr<const SampleRange> samples,
                                     std::span<const v1::ResolvedRule> rules,
                                     const catalog::ModelConfig& model,
-                                    std::span<const SharedMeans> means = {});
+                                    std::span<const SharedMeans> means = {},
+                                    const v1::RowRecord& record = {});
 
 // A rule that is the same for all samples. `means` are those of the task.
 // The rule of that index among those of a task.

@@ -137,6 +137,9 @@ struct Row {
   int scored = 0;
   int rule = 0;             // index into Unit::rules
   std::string_view sample;  // its id: with a rule's seed the key of random draws
+  // Kept of this row alone, because they are large.
+  bool next_token = false;     // RowResult::next_token
+  bool first_weights = false;  // RowResult::first_weights
 };
 
 // What is kept beside the log-likelihoods.
@@ -161,6 +164,11 @@ struct RowResult {
   // [measurement][layer][query head] in the order of catalog::Measurement; empty unless recorded.
   // Taken before the layer's own intervention.
   std::vector<float> measurements;
+  // [vocabulary]: log softmax of the logits after the last input token; empty unless asked for.
+  std::vector<float> next_token;
+  // [layer][query head][position]: how much each input token attends to the one at position 0, in
+  // [0, 1]; 0 where a window hides it. Empty unless asked for.
+  std::vector<float> first_weights;
   // Heads that the rule changed, bit layer * heads + head, least significant bit first;
   // ceil(layers * heads / 8) bytes.
   std::vector<uint8_t> mask;

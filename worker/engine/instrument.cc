@@ -2,6 +2,9 @@
 
 #include "worker/engine/instrument.h"
 
+#include <algorithm>
+
+#include "ATen/ops/cat.h"
 #include "ATen/ops/empty.h"
 #include "ATen/ops/stack.h"
 #include "ATen/ops/zeros.h"
@@ -20,9 +23,11 @@ at::Tensor ToHost(const at::Tensor& bools) { return bools.to(at::kCPU, at::kByte
 Instrument::Instrument(Transformer& model, std::span<const Rule> rules,
                        std::span<const Row* const> rows, const struct Record& record)
     : model_(model),
+      rows_(rows),
       record_(record),
       decider_(model.config(), rules, rows, model.device()),
-      interventions_(model.config(), rules, rows, model.device()) {
+      interventions_(model.config(), rules, rows, model.device()),
+      first_weights_(rows.size()) {
   const int64_t layers = model.config().layers, heads = model.config().heads;
   const auto count = static_cast<int64_t>(rows.size());
   const at::TensorOptions bools = at::TensorOptions(at::kBool).device(model.device());
@@ -43,12 +48,16 @@ unsigned Instrument::Measurements(int layer, const Packing& packing) const {
 }
 
 AttentionExtras Instrument::Extras(int layer, const Packing& packing) const {
-  return ExtrasFor(Measurements(layer, packing));
+  AttentionExtras extras = ExtrasFor(Measurements(layer, packing));
+  extras.first_weight |= std::any_of(packing.rows.begin(), packing.rows.end(),
+                                     [this](int row) { return WantsFirstWeights(row); });
+  return extras;
 }
 
 at::Tensor Instrument::OnHeads(const LayerHeads& heads) {
   const MeasurementTensors measured = Measure(heads);
   Record(heads, measured);
+  RecordFirstWeights(heads);
   const Decision decision =
       decider_.Decide(heads.layer, measured, heads.packing->rows, heads.packing->row_ids,
                       RowsThatLoseFirst(*heads.packing, heads.window));
@@ -88,6 +97,32 @@ void Instrument::Record(const LayerHeads& heads, const MeasurementTensors& measu
   }
 }
 
+// A row's weights are those of its trunk's tokens, then of its branch's.
+void Instrument::RecordFirstWeights(const LayerHeads& heads) {
+  const Packing& packing = *heads.packing;
+  const auto segment = [&](size_t index, int64_t length) {
+    return heads.attended.first_weight.narrow(0, packing.begins[index], length);
+  };
+  const Layout& layout = packing.layout;
+  for (size_t b = 0; b < layout.branches.size(); ++b) {
+    const Layout::Branch& branch = layout.branches[b];
+    for (const int row : branch.rows) {
+      if (!WantsFirstWeights(row)) continue;
+      at::Tensor weights = segment(layout.trunks.size() + b, branch.length);
+      if (branch.trunk != Layout::kNoTrunk) {
+        const auto trunk = static_cast<size_t>(branch.trunk);
+        weights = at::cat({segment(trunk, layout.trunks[trunk]), weights});
+      }
+      at::Tensor& all = first_weights_[static_cast<size_t>(row)];
+      if (!all.defined()) {
+        all = at::empty({model_.config().layers, weights.size(1), weights.size(0)},
+                        weights.options());
+      }
+      all.select(0, heads.layer).copy_(weights.t());
+    }
+  }
+}
+
 void Instrument::Check(const LayerHeads& heads, const MeasurementTensors& measured,
                        const Decision& decision) {
   at::Tensor bad = decision.not_finite;
@@ -109,6 +144,7 @@ void Instrument::Check(const LayerHeads& heads, const MeasurementTensors& measur
 
 void Instrument::Collect(std::span<RowResult* const> results) const {
   CollectMeasurements(results);
+  CollectFirstWeights(results);
   CollectMasks(results);
   CollectFiniteness(results);
 }
@@ -121,6 +157,15 @@ void Instrument::CollectMeasurements(std::span<RowResult* const> results) const 
   for (RowResult* result : results) {
     result->measurements.assign(values, values + size);
     values += size;
+  }
+}
+
+void Instrument::CollectFirstWeights(std::span<RowResult* const> results) const {
+  for (size_t row = 0; row < first_weights_.size(); ++row) {
+    if (!first_weights_[row].defined()) continue;
+    const at::Tensor all = first_weights_[row].to(at::kCPU).contiguous();
+    const float* values = all.const_data_ptr<float>();
+    results[row]->first_weights.assign(values, values + all.numel());
   }
 }
 

@@ -45,12 +45,17 @@ class Instrument final : public LayerWatcher {
   unsigned Measurements(int layer, const Packing& packing) const;
   MeasurementTensors Measure(const LayerHeads& heads);
   void Record(const LayerHeads& heads, const MeasurementTensors& measured);
+  void RecordFirstWeights(const LayerHeads& heads);
   void Check(const LayerHeads& heads, const MeasurementTensors& measured, const Decision& decision);
   void CollectMeasurements(std::span<RowResult* const> results) const;
+  void CollectFirstWeights(std::span<RowResult* const> results) const;
   void CollectMasks(std::span<RowResult* const> results) const;
   void CollectFiniteness(std::span<RowResult* const> results) const;
 
+  bool WantsFirstWeights(int row) const { return rows_[static_cast<size_t>(row)]->first_weights; }
+
   Transformer& model_;
+  const std::span<const Row* const> rows_;
   struct Record record_;
   Decider decider_;
   Interventions interventions_;
@@ -60,6 +65,8 @@ class Instrument final : public LayerWatcher {
   at::Tensor recorded_;    // [rows, measurements, layers, heads]
   at::Tensor rest_;        // [rows, layers, heads, head_dim]
   at::Tensor first_;
+  // A row of the batch: [layers, heads, positions], undefined where it is not asked for.
+  std::vector<at::Tensor> first_weights_;
 };
 
 }  // namespace headcount::engine

@@ -7,6 +7,7 @@
 
 #include "ATen/ops/argmax.h"
 #include "ATen/ops/cat.h"
+#include "ATen/ops/log_softmax.h"
 #include "ATen/ops/logsumexp.h"
 
 namespace headcount::engine {
@@ -91,11 +92,28 @@ Scored ScoreAll(const Transformer& model, const at::Tensor& hidden, const Target
           sorted_greedy.new_empty(sorted.sizes()).scatter_(0, places, sorted_greedy).to(at::kCPU)};
 }
 
+void ReadNextTokens(const Transformer& model, const at::Tensor& hidden,
+                    std::span<const Row* const> rows, std::span<RowResult* const> results) {
+  int64_t end = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    end += ScoredTokens(*rows[r]);
+    if (!rows[r]->next_token) continue;
+    const at::Tensor logits = model.Logits(hidden.narrow(0, end - 1, 1)).flatten();
+    const at::Tensor all = at::log_softmax(logits, -1).to(at::kCPU).contiguous();
+    const float* values = all.const_data_ptr<float>();
+    results[r]->next_token.assign(values, values + all.numel());
+    if (!all.isfinite().all().item<bool>()) results[r]->finite = false;
+  }
+}
+
 }  // namespace
 
 void ScoreContinuations(const Transformer& model, const at::Tensor& hidden,
                         std::span<const Row* const> rows, std::span<RowResult* const> results) {
-  const Scored all = ScoreAll(model, hidden, ListTargets(rows));
+  ReadNextTokens(model, hidden, rows, results);
+  const Targets targets = ListTargets(rows);
+  if (targets.token.empty()) return;
+  const Scored all = ScoreAll(model, hidden, targets);
   const float* log_likelihood = all.log_likelihood.const_data_ptr<float>();
   const uint8_t* greedy = all.greedy.const_data_ptr<uint8_t>();
   for (size_t r = 0; r < rows.size(); ++r) {

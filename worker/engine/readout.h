@@ -1,5 +1,5 @@
-// Log-likelihoods of continuations, from hidden states at the scored positions alone. Called for
-// the rows that have come through the last layer together.
+// Log-likelihoods of continuations and of all next tokens, from hidden states at the scored
+// positions alone. Called for the rows that have come through the last layer together.
 //
 // Throws libtorch's exceptions (see tensor/torch_guard.h). One thread at a time.
 
@@ -15,11 +15,14 @@
 
 namespace headcount::engine {
 
-// Positions of a row at which something is scored; 0 when it has no continuations.
-inline int ScoredTokens(const Row& row) { return row.targets.empty() ? 0 : row.scored; }
+// Last positions of a row at which something is read; 0 when it has no continuations and its next
+// token is not asked for.
+inline int ScoredTokens(const Row& row) {
+  return row.targets.empty() ? (row.next_token ? 1 : 0) : row.scored;
+}
 
-// Fills log_likelihoods and greedy, and finite where a log-likelihood is not. `hidden` [scored
-// tokens, hidden] holds the states of the rows' last ScoredTokens, row after row.
+// Fills log_likelihoods, greedy and next_token, and finite where one of these is not. `hidden`
+// [scored tokens, hidden] holds the states of the rows' last ScoredTokens, row after row.
 void ScoreContinuations(const Transformer& model, const at::Tensor& hidden,
                         std::span<const Row* const> rows, std::span<RowResult* const> results);
 

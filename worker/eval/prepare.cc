@@ -2,6 +2,7 @@
 
 #include "worker/eval/prepare.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -118,31 +119,58 @@ absl::StatusOr<Rendered> Render(const v1::Workload& workload, const PrepareInput
   }
   if (!workload.has_task()) return UnimplementedField("workload.source");
   const v1::TaskSource& source = workload.task();
-  if (source.bos() != v1::BOS_UNSPECIFIED && source.bos() != v1::BOS_HARNESS) {
-    return UnimplementedField("workload.task.bos");
-  }
-  if (!source.split().empty()) return UnimplementedField("workload.task.split");
   const tasks::TaskSet tasks = tasks::LoadTaskDefinitions(inputs.task_folders);
-  const auto task = tasks.tasks.find(source.task());
-  if (task == tasks.tasks.end()) {
+  const auto found = tasks.tasks.find(source.task());
+  if (found == tasks.tasks.end()) {
     return WithField(absl::NotFoundError(absl::StrCat(
                          "workload.task.task: this worker has no task \"", source.task(), "\"")),
                      "workload.task.task");
   }
-  HC_ASSIGN_OR_RETURN(const std::string data, DataFolder(task->second, inputs.data));
+  HC_ASSIGN_OR_RETURN(const tasks::TaskDefinition task,
+                      tasks::WithSplit(found->second, source.split()));
+  HC_ASSIGN_OR_RETURN(const std::string data, DataFolder(task, inputs.data));
   HC_ASSIGN_OR_RETURN(const RenderOptions options, ReadOptions(source, model_directory));
-  rendered.task = task->first;
-  rendered.metrics = task->second.metrics;
-  rendered.answer_metrics = task->second.answer_metrics;
-  if (task->second.output_type == tasks::OutputType::kGenerateUntil) {
-    HC_ASSIGN_OR_RETURN(rendered.generation, ReadGeneration(task->second, source));
+  rendered.task = task.task;
+  rendered.metrics = task.metrics;
+  rendered.answer_metrics = task.answer_metrics;
+  if (task.output_type == tasks::OutputType::kGenerateUntil) {
+    HC_ASSIGN_OR_RETURN(rendered.generation, ReadGeneration(task, source));
   } else if (source.max_new_tokens() != 0) {
     return InvalidField("workload.task.max_new_tokens", absl::StrCat(source.max_new_tokens()),
-                        absl::StrCat("must be 0: task ", task->first, " generates nothing"));
+                        absl::StrCat("must be 0: task ", task.task, " generates nothing"));
   }
-  rendered.group_by_task = SharesPrefix(task->second, options);
-  HC_ASSIGN_OR_RETURN(rendered.documents, RenderTask(task->second, data, options));
+  rendered.group_by_task = SharesPrefix(task, options);
+  HC_ASSIGN_OR_RETURN(rendered.documents, RenderTask(task, data, options));
   return rendered;
+}
+
+// How texts become ids: as lm-evaluation-harness has them tokenised for this family, or with
+// exactly one BOS in front, or none, whatever the template prints.
+absl::StatusOr<Encoder> MakeEncoder(const v1::Workload& workload, const catalog::ModelConfig& model,
+                                    const hf::Tokenizer& tokenizer) {
+  const v1::Bos bos = workload.task().bos();
+  if (bos != v1::BOS_FORCE && bos != v1::BOS_NONE) {
+    // Inline requests are tokenised as they stand.
+    const bool add_special = workload.has_task() && model.family->harness_bos;
+    return [&tokenizer, add_special](std::string_view text) {
+      return tokenizer.Encode(text, add_special);
+    };
+  }
+  const std::optional<int32_t> id = tokenizer.bos_id();
+  if (bos == v1::BOS_FORCE && !id.has_value()) {
+    return WithField(WithReason(absl::FailedPreconditionError(absl::StrCat(
+                                    "workload.task.bos: the tokenizer of ", workload.model(),
+                                    " has no BOS token to put in front")),
+                                "NO_BOS_TOKEN"),
+                     "workload.task.bos");
+  }
+  return [&tokenizer, id, bos](std::string_view text) -> absl::StatusOr<std::vector<int32_t>> {
+    HC_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(text, false));
+    const auto first = std::find_if(ids.begin(), ids.end(), [&](int32_t i) { return i != id; });
+    ids.erase(ids.begin(), first);
+    if (bos == v1::BOS_FORCE) ids.insert(ids.begin(), *id);
+    return ids;
+  };
 }
 
 int32_t FirstToken(const v1::Manifest& manifest, const v1::ManifestSample& sample) {
@@ -182,13 +210,8 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   options.threads = inputs.threads;
   options.progress = hooks.progress;
   options.cancel = hooks.cancel;
-  // Inline requests are tokenised as they stand.
-  const bool add_special = workload.has_task() && model.family->harness_bos;
-  HC_ASSIGN_OR_RETURN(
-      v1::Manifest manifest,
-      BuildManifest(
-          rendered.documents,
-          [&](std::string_view text) { return tokenizer.Encode(text, add_special); }, options));
+  HC_ASSIGN_OR_RETURN(const Encoder encode, MakeEncoder(workload, model, tokenizer));
+  HC_ASSIGN_OR_RETURN(v1::Manifest manifest, BuildManifest(rendered.documents, encode, options));
   manifest.set_task(rendered.task);
   manifest.set_model(workload.model());
   manifest.set_tokenizer_digest(Sha256Hex(tokenizer_bytes));

@@ -37,6 +37,7 @@ TEST(WorkloadOf, EveryKindHasOne) {
     ASSERT_NE(field, nullptr) << spec->field(i)->name();
     auto* workload = arm->GetReflection()->MutableMessage(arm, field);
     EXPECT_EQ(&WorkloadOf(job), workload) << spec->field(i)->name();
+    EXPECT_EQ(MutableWorkloadOf(&job), workload) << spec->field(i)->name();
   }
 }
 

@@ -60,8 +60,7 @@ TEST_F(BadJobsTest, EachIsRefusedWithItsFieldAndNothingIsStored) {
       {Task("num_fewshot: -1"), kInvalid, "num_fewshot"},
       {Task("num_fewshot: 101"), kInvalid, "num_fewshot"},
       {Task("num_fewshot: 2"), StatusCode::kOk, ""},  // replaced below: this task has no examples
-      {Task("bos: BOS_FORCE"), kUnimplemented, "bos"},
-      {Task("split: \"train\""), kUnimplemented, "split"},
+      {Task("split: \"train\""), kInvalid, "split"},
       {Task("subtasks: \"none\""), kInvalid, ""},
       {Score("model: \"tiny\" requests {}"), kInvalid, "requests"},
       {Score("model: \"tiny\" requests { requests { context: \"\" } }"), kInvalid, "context"},
@@ -115,8 +114,8 @@ TEST_F(BadJobsTest, EachIsRefusedWithItsFieldAndNothingIsStored) {
       {Sweep("scores: \"output_norm_ln\" fractions: 0.5 fractions: 0.2"), kInvalid, "fractions[1]"},
       {Sweep("scores: \"output_norm_ln\" models: \"tiny\""), kUnimplemented, "models"},
       {Sweep("scores: \"output_norm_ln\" cross_fit: 5"), kUnimplemented, "cross_fit"},
-      {"job { probe { workload { model: \"tiny\" task { task: \"pairs\" } } } }", kUnimplemented,
-       "probe"},
+      {"job { probe { workload { model: \"tiny\" task { task: \"pairs\" } } next_tokens: 101 } }",
+       kInvalid, "next_tokens"},
       {"job { frontier { workload { model: \"tiny\" task { task: \"pairs\" } } } }",
        StatusCode::kInvalidArgument, "scores"},
   };

@@ -35,6 +35,15 @@ class TaskCatalogTest : public ::testing::Test {
     return TaskCatalog({"tasks", (data_ / "own").string()}, {{"mmlu", (data_ / "mmlu").string()}});
   }
 
+  static v1::TaskSource Mmlu(const std::vector<std::string>& subtasks,
+                             const std::string& split = "") {
+    v1::TaskSource source;
+    source.set_task("mmlu");
+    source.set_split(split);
+    for (const std::string& subtask : subtasks) source.add_subtasks(subtask);
+    return source;
+  }
+
   static v1::TaskInfo Find(const std::vector<v1::TaskInfo>& tasks, const std::string& name) {
     for (const v1::TaskInfo& task : tasks) {
       if (task.task() == name) return task;
@@ -109,18 +118,37 @@ TEST_F(TaskCatalogTest, ATaskFileOfTheOperatorIsSeenAtOnceAndWins) {
 
 TEST_F(TaskCatalogTest, TheDataDigestChangesWithEveryByteThatIsRead) {
   TaskCatalog catalog = Catalog();
-  const std::string all = *catalog.DataDigest("mmlu", {});
-  const std::string anatomy = *catalog.DataDigest("mmlu", {"anatomy"});
+  const std::string all = *catalog.DataDigest(Mmlu({}));
+  const std::string anatomy = *catalog.DataDigest(Mmlu({"anatomy"}));
   EXPECT_NE(all, anatomy);
-  EXPECT_EQ(*catalog.DataDigest("mmlu", {"mmlu_anatomy"}), anatomy);
-  EXPECT_EQ(*catalog.DataDigest("mmlu", {"botany", "anatomy"}), all);
+  EXPECT_EQ(*catalog.DataDigest(Mmlu({"mmlu_anatomy"})), anatomy);
+  EXPECT_EQ(*catalog.DataDigest(Mmlu({"botany", "anatomy"})), all);
   WriteText(data_ / "mmlu/test/botany_test.csv", "another,1,2,3,4,B\n");
-  EXPECT_EQ(*catalog.DataDigest("mmlu", {"anatomy"}), anatomy);
-  EXPECT_NE(*catalog.DataDigest("mmlu", {}), all);
+  EXPECT_EQ(*catalog.DataDigest(Mmlu({"anatomy"})), anatomy);
+  EXPECT_NE(*catalog.DataDigest(Mmlu({})), all);
   WriteText(data_ / "mmlu/dev/anatomy_dev.csv", "q,1,2,3,4,B\n");
-  EXPECT_NE(*catalog.DataDigest("mmlu", {"anatomy"}), anatomy);
-  EXPECT_EQ(catalog.DataDigest("mmlu", {"chess"}).status().code(),
+  EXPECT_NE(*catalog.DataDigest(Mmlu({"anatomy"})), anatomy);
+  EXPECT_EQ(catalog.DataDigest(Mmlu({"chess"})).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(TaskCatalogTest, AnotherSplitHasItsOwnFiles) {
+  TaskCatalog catalog = Catalog();
+  const auto facts = catalog.Find("mmlu", "dev");
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->definition->test_split, "dev");
+  const std::string test = *catalog.DataDigest(Mmlu({}));
+  const std::string dev = *catalog.DataDigest(Mmlu({}, "dev"));
+  EXPECT_NE(dev, test);
+  EXPECT_EQ(*catalog.DataDigest(Mmlu({}, "test")), test) << "its own split by name";
+  WriteText(data_ / "mmlu/test/botany_test.csv", "another,1,2,3,4,B\n");
+  EXPECT_EQ(*catalog.DataDigest(Mmlu({}, "dev")), dev) << "which is not read";
+  const absl::Status unknown = catalog.Find("mmlu", "train").status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(unknown), "split");
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("must be a split of task mmlu: dev, test"));
+  fs::remove(data_ / "mmlu/dev/anatomy_dev.csv");
+  EXPECT_EQ(ReasonOf(catalog.Find("mmlu", "dev").status()), "DATA_NOT_FOUND");
 }
 
 TEST(RowCount, CountsRecordsNotLines) {

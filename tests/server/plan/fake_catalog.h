@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/errors.h"
+#include "common/base/status_macros.h"
 #include "server/plan/job_catalog.h"
 
 namespace headcount::plan {
@@ -47,7 +48,8 @@ class FakeCatalog final : public JobCatalog {
     return facts;
   }
 
-  absl::StatusOr<TaskFacts> FindTask(const std::string& name) const override {
+  absl::StatusOr<TaskFacts> FindTask(const std::string& name,
+                                     const std::string& split) const override {
     auto task = std::make_shared<tasks::TaskDefinition>();
     task->task = name;
     task->digest = task_digest;
@@ -66,13 +68,15 @@ class FakeCatalog final : public JobCatalog {
     } else if (name != "pairs") {
       return WithReason(absl::NotFoundError("no task " + name), "TASK_NOT_FOUND");
     }
+    task->test_split = "test";
+    task->splits = {{"test", "test.jsonl"}, {"train", "train.jsonl"}};
+    HC_ASSIGN_OR_RETURN(*task, tasks::WithSplit(*task, split));
     facts.definition = std::move(task);
     return facts;
   }
 
-  absl::StatusOr<std::string> DataDigest(const std::string& task,
-                                         const std::vector<std::string>&) const override {
-    return data_digest + task;
+  absl::StatusOr<std::string> DataDigest(const v1::TaskSource& source) const override {
+    return data_digest + source.task();
   }
 
   std::string missing;  // a model whose folder is gone

@@ -312,6 +312,33 @@ TEST_F(JobFlowTest, AKnockoutRunsEachHeadOfItsLayersAlone) {
   EXPECT_EQ(plan.sample_blocks(0).samples(), 2);
 }
 
+TEST_F(JobFlowTest, AProbeRecordsEachPromptUnderEveryRule) {
+  const std::string job = Create(
+      "a", absl::StrCat("probe { ", kTask, " rules { random { p: .5 } } rules { threshold { ",
+                        "score: 'entropy' value: 2 } } }"));
+  Prepare(job, Pairs(6));
+  EXPECT_THAT(Stages(job), ElementsAre(Stage::kPrepare, Stage::kAblate));
+  const v1::StagePlan plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.rules_size(), 3);
+  EXPECT_TRUE(plan.rules(0).none()) << "what the rules change is told against the baseline";
+  EXPECT_EQ(plan.rules_per_unit(), 3) << "one chunk holds all of a prompt";
+  ASSERT_EQ(plan.sample_blocks_size(), 6);
+  EXPECT_EQ(plan.sample_blocks(0).samples(), 2);
+  EXPECT_TRUE(plan.record().measurements());
+  EXPECT_TRUE(plan.record().first_weights());
+  EXPECT_EQ(plan.record().next_tokens(), 10) << "unless asked for otherwise";
+  StoreAll(job, Stage::kAblate);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_TRUE(Points(job).empty()) << "nothing to average";
+}
+
+TEST_F(JobFlowTest, AProbeOfTooManyPromptsFails) {
+  const std::string job = Create("a", absl::StrCat("probe { ", kTask, " }"));
+  Prepare(job, Pairs(33));
+  EXPECT_EQ(Get(job).state(), v1::Job::FAILED);
+  EXPECT_THAT(Get(job).error().message(), HasSubstr("has 66 samples, at most 64"));
+}
+
 TEST_F(JobFlowTest, ACompareJobIsMadeOfScoreJobs) {
   const std::string job = Create("a", absl::StrCat("owner: 'ann' priority: 3 compare { ", kTask,
                                                    " models: 'chatty' scores: 'entropy' }"));
@@ -546,6 +573,79 @@ TEST_F(JobFlowTest, ControlsTakeTheMasksOfAnotherJob) {
   const std::string changed = Create(
       "e", absl::StrCat("ablate { ", kTask, " rules { static_heads { job: '", source, "' } } }"));
   EXPECT_EQ(Get(changed).state_reason(), "MODEL_CHANGED");
+}
+
+TEST_F(JobFlowTest, ASweepGrowsByTheControlsThatNeedItsMasks) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask, " scores: 'entropy' scores: 'random'",
+                               " fractions: .1 fractions: .2 fractions: .3 control_seed: 7",
+                               " controls: CONTROL_STATIC_HEADS controls: CONTROL_RANDOM_IN_LAYER",
+                               " controls: CONTROL_SHUFFLED intervention { scale: 2 } }"));
+  Prepare(job, Pairs(3));
+  StoreUnit(job, Stage::kScore, 0);
+  StoreUnit(job, Stage::kScore, 1);
+  v1::StagePlan plan = Plan(job, Stage::kAblate);
+  // Three of entropy, three of random, and three a control of what entropy decides.
+  ASSERT_EQ(plan.rules_size(), 15);
+  const v1::ResolvedRule& drawn = plan.rules(7);
+  EXPECT_EQ(drawn.label(), "random_in_layer(entropy scale=2)");
+  EXPECT_EQ(drawn.nominal_fraction(), .2);
+  EXPECT_EQ(drawn.intervention().scale(), 2);
+  ASSERT_EQ(drawn.combined().parts_size(), 1);
+  EXPECT_FLOAT_EQ(drawn.combined().parts(0).threshold().value(), plan.rules(1).threshold().value());
+  EXPECT_FALSE(drawn.combined().parts(0).has_intervention());
+  EXPECT_EQ(drawn.combined().steps(1).op(), v1::CombineStep::RANDOM_IN_LAYER);
+  EXPECT_EQ(drawn.combined().steps(1).seed(), 7u);
+  EXPECT_EQ(plan.rules(9).select_case(), v1::ResolvedRule::SELECT_NOT_SET);
+  EXPECT_EQ(plan.rules(9).label(), "static_heads(entropy scale=2)");
+  EXPECT_EQ(plan.rules(14).label(), "shuffled(entropy scale=2)");
+  // Two rules a unit over two blocks of samples, up to rule 8, which is in a unit alone.
+  ASSERT_EQ(plan.units_size(), 10);
+  EXPECT_EQ(plan.units(9).first_rule(), 8);
+  EXPECT_EQ(plan.units(9).rules(), 1);
+
+  const auto store = [&](int64_t unit) {
+    const v1::UnitRange range = Plan(job, Stage::kAblate).units(static_cast<int>(unit));
+    v1::UnitCounts counts;
+    counts.set_rows(range.samples() * range.rules());
+    for (int i = 0; i < range.rules(); ++i) {
+      v1::RuleCounts* rule = counts.add_rules();
+      rule->set_rule(range.first_rule() + i);
+      rule->set_documents(range.samples() / 2);
+    }
+    Store(job, Stage::kAblate, unit, "chunk", counts);
+    ASSERT_TRUE(flow_->UnitStored(job, Stage::kAblate, unit).ok());
+  };
+  results::RuleMasks masks;
+  masks.manifest_digest = jobs_->GetStage(job, Stage::kAblate)->manifest_digest;
+  masks.layers = FakeCatalog::kLayers;
+  masks.heads = FakeCatalog::kHeads;
+  masks.share = .34;  // of six heads: two
+  masks.changed = {1, 6, 4, 0, 4, 2};
+  masks.masks = {"a", "b", "c", "d", "e", "f"};
+  masks_ = masks;
+  asked_.clear();
+  for (int64_t unit = 0; unit < 9; ++unit) store(unit);
+  EXPECT_TRUE(asked_.empty()) << "before all of its own rules are stored";
+  store(9);
+  EXPECT_THAT(asked_,
+              ElementsAre(job + ":0", job + ":1", job + ":2", job + ":0", job + ":1", job + ":2"));
+  plan = Plan(job, Stage::kAblate);
+  ASSERT_EQ(plan.units_size(), 16);
+  EXPECT_EQ(plan.units(10).first_rule(), 9);
+  EXPECT_EQ(plan.units(10).rules(), 2);
+  EXPECT_EQ(plan.units(15).first_rule(), 13);
+  EXPECT_EQ(plan.rules(10).fixed_heads().heads_size(), 2);
+  EXPECT_EQ(plan.rules(10).intervention().scale(), 2);
+  EXPECT_EQ(plan.rules(12).sample_masks().masks().size(), 6u);
+  EXPECT_NE(Get(job).state(), v1::Job::SUCCEEDED);
+  Restart();
+  for (int64_t unit = 10; unit < 16; ++unit) store(unit);
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(jobs_->GetStage(job, Stage::kAblate)->units, 16);
+  int final = 0;
+  for (const auto& point : Points(job)) final += point.final() && point.rule() >= 0;
+  EXPECT_EQ(final, 15);
 }
 
 TEST_F(JobFlowTest, MeansGoWithThePlanOnce) {

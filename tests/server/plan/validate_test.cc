@@ -135,12 +135,46 @@ TEST_F(ValidateTest, Jobs) {
       {"label value too long",
        "labels { key: 'a' value: '" + std::string(64, 'x') + "' } " + Task("task: 'pairs'"),
        kInvalid, "labels[a]"},
-      {"probe", "probe {}", kNotServed, "probe"},
       {"score", Task("task: 'pairs'"), kFine, ""},
   });
   v1::Job many = Parse(Task("task: 'pairs'"));
   for (int i = 0; i < 65; ++i) (*many.mutable_labels())[absl::StrCat("k", i)] = "v";
   EXPECT_EQ(FieldOf(Validate(many)), "labels");
+}
+
+TEST_F(ValidateTest, Probes) {
+  const std::string asked = "workload { model: 'tiny' requests { requests { context: 'x' } } } ";
+  const std::string random = "rules { random { p: .5 } } ";
+  const auto probe = [&](const std::string& more) {
+    return absl::StrCat("probe { ", asked, more, " }");
+  };
+  const auto prompts = [](int count) {
+    return absl::StrCat("probe { workload { model: 'tiny' requests { ",
+                        Repeat("requests { context: 'x' } ", count), "} } }");
+  };
+  Expect({
+      {"nothing", "probe {}", kInvalid, "probe.workload.model"},
+      {"prompts alone", probe(""), kFine, ""},
+      {"with rules", probe(Repeat(random, 15)), kFine, ""},
+      {"too many rules", probe(Repeat(random, 16)), kInvalid, "probe.rules"},
+      {"a rule that is none", probe(random + "rules {}"), kInvalid, "probe.rules[1].select"},
+      {"64 prompts", prompts(64), kFine, ""},
+      {"65 prompts", prompts(65), kInvalid, "probe.workload.requests"},
+      {"no prompts", prompts(0), kInvalid, "probe.workload.requests"},
+      {"next tokens", probe("next_tokens: 100"), kFine, ""},
+      {"too many next tokens", probe("next_tokens: 101"), kInvalid, "probe.next_tokens"},
+      {"negative next tokens", probe("next_tokens: -1"), kInvalid, "probe.next_tokens"},
+      {"a task", "probe { workload { model: 'tiny' task { task: 'pairs' limit: 3 } } }", kFine, ""},
+      {"a generating task", "probe { workload { model: 'tiny' task { task: 'sums' } } }", kInvalid,
+       "probe.workload.task"},
+      {"its own score",
+       probe("user_scores { name: 'twice' expression: 'entropy * 2' inactive: BELOW } rules { "
+             "threshold { score: 'twice' value: 1 } }"),
+       kFine, ""},
+      {"its own score, wrong",
+       probe("user_scores { name: 'twice' expression: 'entropi * 2' inactive: BELOW }"), kInvalid,
+       "probe.user_scores[0].expression"},
+  });
 }
 
 TEST_F(ValidateTest, Workloads) {
@@ -212,9 +246,12 @@ TEST_F(ValidateTest, Workloads) {
        Score("model: 'tiny' task { task: 'pairs' chat: CHAT_FORMAT_SINGLE_TURN }"), kState,
        "score.workload.task.chat"},
       {"unknown chat", Task("task: 'pairs' chat: 9"), kInvalid, "score.workload.task.chat"},
-      {"forced BOS", Task("task: 'pairs' bos: BOS_FORCE"), kNotServed, "score.workload.task.bos"},
-      {"no BOS", Task("task: 'pairs' bos: BOS_NONE"), kNotServed, "score.workload.task.bos"},
-      {"split", Task("task: 'pairs' split: 'train'"), kNotServed, "score.workload.task.split"},
+      {"forced BOS", Task("task: 'pairs' bos: BOS_FORCE"), kFine, ""},
+      {"no BOS", Task("task: 'pairs' bos: BOS_NONE"), kFine, ""},
+      {"unknown BOS", Task("task: 'pairs' bos: 9"), kInvalid, "score.workload.task.bos"},
+      {"split", Task("task: 'pairs' split: 'train'"), kFine, ""},
+      {"unknown split", Task("task: 'pairs' split: 'tests'"), kInvalid,
+       "score.workload.task.split"},
       {"score over some tokens",
        "score { workload { model: 'tiny' task { task: 'pairs' } } tokens { last: 3 } }", kNotServed,
        "score.tokens.last"},
@@ -570,6 +607,19 @@ TEST_F(ValidateTest, Sweeps) {
       {"fraction infinite", Entropy("fractions: inf"), kInvalid, "sweep.fractions[0]"},
       {"fraction 0 alone", Entropy("fractions: 0"), kInvalid, "sweep.fractions"},
       {"too many fractions", Entropy(Repeat("fractions: .1 ", 101)), kInvalid, "sweep.fractions"},
+      {"controls",
+       Entropy("controls: CONTROL_SHUFFLED controls: CONTROL_STATIC_HEADS controls: "
+               "CONTROL_RANDOM_IN_LAYER"),
+       kFine, ""},
+      {"control twice", Entropy("controls: CONTROL_SHUFFLED controls: CONTROL_SHUFFLED"), kInvalid,
+       "sweep.controls[1]"},
+      {"unspecified control", Entropy("controls: CONTROL_UNSPECIFIED"), kInvalid,
+       "sweep.controls[0]"},
+      {"unknown control", Entropy("controls: 9"), kInvalid, "sweep.controls[0]"},
+      {"shuffled texts",
+       "sweep { workload { model: 'tiny' task { task: 'sums' } } scores: 'entropy' controls: "
+       "CONTROL_SHUFFLED }",
+       kNotServed, "sweep.controls[0]"},
       {"models", Entropy("models: 'tiny'"), kNotServed, "sweep.models"},
       {"tasks", Entropy("tasks: 'pairs'"), kNotServed, "sweep.tasks"},
       {"calibrate", Entropy("calibrate_on: 'pairs'"), kNotServed, "sweep.calibrate_on"},

@@ -114,6 +114,12 @@ void ExpectPoint(const v1::CurvePoint& point, const Expected& base, const Expect
               4.302652729911275 * point.gold_log_likelihood_change_standard_error(), 1e-9);
 }
 
+TEST(Curves, AStageThatHasGrownHasTheSame) {
+  const auto grid = SampleJobMaker::Sweep();
+  const auto grown = SampleJobMaker::GrownSweep();
+  EXPECT_EQ(Get(*grown).SerializeAsString(), Get(*grid).SerializeAsString());
+}
+
 TEST(Curves, OfASweep) {
   const auto job = SampleJobMaker::Sweep();
   const v1::Curves curves = Get(*job);

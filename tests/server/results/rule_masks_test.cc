@@ -48,6 +48,18 @@ TEST(RuleMasks, AreThoseOfTheRowsInTheManifestsOrder) {
   EXPECT_EQ(masks->heads, kHeads);
 }
 
+TEST(RuleMasks, AStageThatHasGrownHasTheSame) {
+  const auto grid = SampleJobMaker::Sweep();
+  const auto grown = SampleJobMaker::GrownSweep();
+  for (int rule = 0; rule < 6; ++rule) {
+    const auto expected = ReadRuleMasks(grid->store, grid->store.artifacts(), FakeJob::kName, rule);
+    const auto masks = ReadRuleMasks(grown->store, grown->store.artifacts(), FakeJob::kName, rule);
+    ASSERT_TRUE(masks.ok()) << masks.status();
+    EXPECT_EQ(masks->masks, expected->masks);
+    EXPECT_EQ(masks->label, expected->label);
+  }
+}
+
 TEST(RuleMasks, ARuleThatIsNotThereIsNamedWithThoseThatAre) {
   const auto job = SampleJobMaker::Ablate();
   for (int rule : {-1, 2}) {

@@ -97,6 +97,45 @@ class SampleJobMaker {
     return made;
   }
 
+  // The sweep with the same rows in listed units, as a stage that has grown has them: rules 0 to 2
+  // in units of two and one, then the same of the others.
+  static std::unique_ptr<SampleJob> GrownSweep() {
+    auto made = Sweep();
+    v1::StagePlan& plan = made->ablate_plan;
+    made->ablate_chunks.clear();
+    for (const auto& [first, end] : {std::pair{0, 3}, {3, 6}}) {
+      for (int rule = first; rule < end; rule += 2) {
+        for (const v1::SampleBlock& block : plan.sample_blocks()) {
+          v1::UnitRange& unit = *plan.add_units();
+          unit.set_unit(plan.units_size() - 1);
+          unit.set_first_sample(block.first_sample());
+          unit.set_samples(block.samples());
+          unit.set_first_rule(rule);
+          unit.set_rules(std::min(2, end - rule));
+        }
+      }
+    }
+    const auto grid = Sweep();
+    for (const v1::UnitRange& unit : plan.units()) {
+      v1::AblateChunk& chunk = made->ablate_chunks.emplace_back();
+      chunk.set_first_sample(unit.first_sample());
+      chunk.set_samples(unit.samples());
+      chunk.set_first_rule(unit.first_rule());
+      chunk.set_rules(unit.rules());
+      chunk.set_layers(kLayers);
+      chunk.set_heads(kHeads);
+      for (int r = 0; r < unit.rules(); ++r) {
+        const std::vector<v1::SampleResult> rows = grid->RowsOf(unit.first_rule() + r);
+        for (int i = 0; i < unit.samples(); ++i) {
+          *chunk.add_results() = rows[static_cast<size_t>(unit.first_sample() + i)];
+        }
+      }
+      chunk.set_zeroed(std::string(static_cast<size_t>(unit.rules() * kLayers * kHeads * 4), '\0'));
+    }
+    SampleJobMaker(*made, Again()).StoreAblations();
+    return made;
+  }
+
   // A knockout of layers 0 and 2: the baseline, then eight heads.
   static std::unique_ptr<SampleJob> Knockout() {
     auto made = std::make_unique<SampleJob>();
@@ -119,6 +158,23 @@ class SampleJobMaker {
     return made;
   }
 
+  // A probe of every document under one rule, everything recorded.
+  static std::unique_ptr<SampleJob> Probe() {
+    auto made = std::make_unique<SampleJob>();
+    SampleJobMaker maker(*made);
+    made->store.job().mutable_probe()->mutable_workload()->set_model("tiny");
+    v1::ResolvedRule* none = made->ablate_plan.add_rules();
+    none->set_none(true);
+    none->set_label("baseline");
+    maker.AddRule("output_norm_ln", .2);
+    v1::RowRecord& record = *made->ablate_plan.mutable_record();
+    record.set_measurements(true);
+    record.set_first_weights(true);
+    record.set_next_tokens(2);
+    maker.MakeAblations();
+    return made;
+  }
+
   // An ablate job: the rule `none` in front, then two rules of the user's.
   static std::unique_ptr<SampleJob> Ablate() {
     auto made = std::make_unique<SampleJob>();
@@ -134,6 +190,9 @@ class SampleJobMaker {
   }
 
  private:
+  struct Again {};
+  SampleJobMaker(SampleJob& job, Again) : job_(job) {}  // whose manifest and blocks are there
+
   explicit SampleJobMaker(SampleJob& job) : job_(job) {
     MakeManifest();
     CutBlocks();
@@ -227,6 +286,44 @@ class SampleJobMaker {
     row->set_mask(mask);
   }
 
+  std::string DrawFloats(int64_t count) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float& x : values) x = std::exp(Normal());
+    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  }
+
+  void DrawSlabs(int64_t rows, google::protobuf::RepeatedPtrField<v1::Slab>* slabs) {
+    v1::Slab* unknown = slabs->Add();
+    unknown->set_measurement("from_the_future");
+    unknown->set_values("?");
+    for (const catalog::MeasurementInfo& info : catalog::kMeasurements) {
+      v1::Slab* slab = slabs->Add();
+      slab->set_measurement(std::string(info.id));
+      slab->set_values(DrawFloats(rows * kLayers * kHeads));
+    }
+  }
+
+  void DrawRecorded(v1::AblateChunk& chunk) {
+    DrawSlabs(chunk.results_size(), chunk.mutable_slabs());
+    for (int row = 0; row < chunk.results_size(); ++row) {
+      v1::SampleResult& result = *chunk.mutable_results(row);
+      v1::NextTokens& next = *result.mutable_next_tokens();
+      for (const int token : {7, 8}) {
+        next.add_tokens(token + row);
+        next.add_texts("<" + std::to_string(token + row) + ">");
+        next.add_log_likelihoods(-Normal() * Normal());
+      }
+      next.set_entropy(row + .5);
+      next.set_divergence(row + .25);
+      if (row >= chunk.samples()) continue;
+      const v1::ManifestSample& sample =
+          job_.manifest.samples(static_cast<int>(chunk.first_sample()) + row);
+      const int tokens = 3 + sample.suffix_size();
+      for (int t = 0; t < tokens; ++t) result.add_input_texts("t" + std::to_string(t));
+      result.set_first_weights(DrawFloats(int64_t{kLayers} * kHeads * tokens));
+    }
+  }
+
   void MakeScores() {
     for (const v1::SampleBlock& block : job_.score_plan.sample_blocks()) {
       v1::ScoreChunk& chunk = job_.score_chunks.emplace_back();
@@ -234,17 +331,7 @@ class SampleJobMaker {
       chunk.set_samples(block.samples());
       chunk.set_layers(kLayers);
       chunk.set_heads(kHeads);
-      v1::Slab* unknown = chunk.add_slabs();
-      unknown->set_measurement("from_the_future");
-      unknown->set_values("?");
-      for (const catalog::MeasurementInfo& info : catalog::kMeasurements) {
-        std::vector<float> values(static_cast<size_t>(block.samples() * kLayers * kHeads));
-        for (float& x : values) x = std::exp(Normal());
-        v1::Slab* slab = chunk.add_slabs();
-        slab->set_measurement(std::string(info.id));
-        slab->set_values(std::string(reinterpret_cast<const char*>(values.data()),
-                                     values.size() * sizeof(float)));
-      }
+      DrawSlabs(block.samples(), chunk.mutable_slabs());
       for (int i = 0; i < block.samples(); ++i) {
         DrawRow(job_.manifest.samples(static_cast<int>(block.first_sample()) + i), 0, false,
                 chunk.add_results());
@@ -291,6 +378,7 @@ class SampleJobMaker {
       }
     }
     chunk.set_zeroed(std::string(static_cast<size_t>(rules * kLayers * kHeads * 4), '\0'));
+    if (job_.ablate_plan.has_record()) DrawRecorded(chunk);
   }
 
   void StoreAblations() {

@@ -35,6 +35,19 @@ std::vector<v1::SampleRecord> List(FakeJob& store, const v1::ListSamplesRequest&
   return records;
 }
 
+TEST(Samples, AStageThatHasGrownHasTheSame) {
+  const auto grid = SampleJobMaker::Sweep();
+  const auto grown = SampleJobMaker::GrownSweep();
+  for (const auto& request : {Request(), Request({4, 2}, 7, 9)}) {
+    const std::vector<v1::SampleRecord> expected = List(grid->store, request);
+    const std::vector<v1::SampleRecord> records = List(grown->store, request);
+    ASSERT_EQ(records.size(), expected.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].SerializeAsString(), expected[i].SerializeAsString()) << i;
+    }
+  }
+}
+
 TEST(Samples, EveryRowInOrder) {
   const auto job = SampleJobMaker::Sweep();
   const std::vector<v1::SampleRecord> records = List(job->store, Request());

@@ -6,10 +6,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "common/catalog/measurements.h"
 #include "common/format/frame.h"
 #include "worker/agent/chunk_builder.h"
+#include "worker/agent/next_tokens.h"
 #include "worker/agent/rate_meter.h"
 #include "worker/agent/unit_builder.h"
 
@@ -342,6 +345,104 @@ TEST(BuildAblateChunk, CountsZeroedHeadsOfEachRule) {
   std::vector<uint32_t> zeroed(12);
   std::memcpy(zeroed.data(), chunk.zeroed().data(), 48);
   EXPECT_THAT(zeroed, ElementsAre(2, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0));
+}
+
+// Spells a token: "<7>".
+absl::StatusOr<std::string> Spell(std::span<const int32_t> ids, bool) {
+  std::string out;
+  for (const int32_t id : ids) absl::StrAppend(&out, "<", id, ">");
+  return out;
+}
+
+v1::RowRecord RecordAll() {
+  v1::RowRecord record;
+  record.set_measurements(true);
+  record.set_first_weights(true);
+  record.set_next_tokens(2);
+  return record;
+}
+
+TEST(BuildUnit, KeepsWhatThePlanRecords) {
+  std::vector<v1::ResolvedRule> rules(2);
+  rules[0].set_none(true);
+  rules[1].set_index(1);
+  rules[1].mutable_random()->set_p(.5);
+  const auto built = BuildUnit(Range(10, 2, 0, 2), Samples(), rules, Model(), {}, RecordAll());
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_TRUE(built->unit.record.measurements);
+  EXPECT_FALSE(built->unit.record.head_sums);
+  std::vector<bool> next, weights;
+  for (const engine::Row& row : built->unit.rows) {
+    next.push_back(row.next_token);
+    weights.push_back(row.first_weights);
+  }
+  EXPECT_THAT(next, ElementsAre(true, true, true, true));
+  EXPECT_THAT(weights, ElementsAre(true, true, false, false)) << "of the first rule alone";
+  const auto plain = BuildUnit(Range(10, 2, 0, 2), Samples(), rules, Model());
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_FALSE(plain->unit.record.measurements);
+  EXPECT_FALSE(plain->unit.rows[0].next_token || plain->unit.rows[0].first_weights);
+}
+
+TEST(BuildAblateChunk, KeepsWhatThePlanRecords) {
+  catalog::ModelConfig model = Model();
+  model.vocab_size = 3;
+  std::vector<v1::ResolvedRule> rules(2);
+  rules[0].set_none(true);
+  rules[1].set_index(1);
+  rules[1].mutable_random()->set_p(.5);
+  const v1::RowRecord record = RecordAll();
+  const auto built = BuildUnit(Range(10, 1, 0, 2), Samples(), rules, model, {}, record);
+  ASSERT_TRUE(built.ok()) << built.status();
+  engine::UnitResult result;
+  result.rows = {Row(1, {0}), Row(2, {1})};
+  result.rows[0].first_weights = {1, .5f, .25f, .125f};
+  result.rows[0].next_token = {std::log(.5f), std::log(.25f), std::log(.25f)};
+  result.rows[1].next_token = {std::log(.25f), std::log(.25f), std::log(.5f)};
+  const Decoder spell = Spell;
+  const Recording recording{record, built->unit, spell};
+  const auto bytes = BuildAblateChunk(Range(10, 1, 0, 2), result, model, {}, &recording);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  v1::AblateChunk chunk;
+  ASSERT_TRUE(format::Unframe(format::FrameKind::kAblateChunk, *bytes, &chunk).ok());
+  ASSERT_EQ(chunk.slabs_size(), catalog::kMeasurementCount);
+  EXPECT_EQ(FloatAt(chunk.slabs(4).values(), 6 + 5), 2 + 4 * 6 + 5);  // rule 1, layer 1, head 2
+  const v1::SampleResult& baseline = chunk.results(0);
+  EXPECT_THAT(baseline.input_texts(), ElementsAre("<1>", "<2>", "<3>", "<20>"));
+  EXPECT_EQ(FloatAt(baseline.first_weights(), 2), .25f);
+  EXPECT_THAT(baseline.next_tokens().tokens(), ElementsAre(0, 1)) << "of equals the lower first";
+  EXPECT_EQ(baseline.next_tokens().divergence(), 0);
+  EXPECT_NEAR(baseline.next_tokens().entropy(), 1.5 * std::log(2), 1e-6);
+  const v1::SampleResult& changed = chunk.results(1);
+  EXPECT_THAT(changed.input_texts(), IsEmpty());
+  EXPECT_THAT(changed.first_weights(), IsEmpty());
+  EXPECT_THAT(changed.next_tokens().tokens(), ElementsAre(2, 0));
+  EXPECT_THAT(changed.next_tokens().texts(), ElementsAre("<2>", "<0>"));
+  EXPECT_EQ(changed.next_tokens().log_likelihoods(0), std::log(.5f));
+  // .5 log(.5 / .25) + .25 log(.25 / .5)
+  EXPECT_NEAR(changed.next_tokens().divergence(), .25 * std::log(2), 1e-6);
+
+  result.rows[1].next_token.pop_back();
+  EXPECT_TRUE(absl::IsInternal(
+      BuildAblateChunk(Range(10, 1, 0, 2), result, model, {}, &recording).status()));
+}
+
+TEST(SummariseNextTokens, CertainAndBrokenDistributions) {
+  const std::vector<float> certain = {0, -std::numeric_limits<float>::infinity()};
+  const std::vector<float> even = {std::log(.5f), std::log(.5f)};
+  const auto sure = SummariseNextTokens(certain, certain, 5, Spell);
+  ASSERT_TRUE(sure.ok()) << sure.status();
+  EXPECT_EQ(sure->entropy(), 0);
+  EXPECT_EQ(sure->divergence(), 0);
+  EXPECT_THAT(sure->tokens(), ElementsAre(0, 1)) << "no more than there are";
+  const auto lost = SummariseNextTokens(certain, even, 1, Spell);
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  EXPECT_TRUE(std::isinf(lost->divergence())) << "what was possible no longer is";
+  const std::vector<float> broken = {std::nanf(""), 0};
+  const auto nan = SummariseNextTokens(broken, even, 1, Spell);
+  ASSERT_TRUE(nan.ok()) << nan.status();
+  EXPECT_TRUE(std::isnan(nan->entropy()) && std::isnan(nan->divergence()));
+  EXPECT_THAT(nan->tokens(), IsEmpty());
 }
 
 TEST(BuildChunk, RefusesAnAnswerOfAnotherShape) {

@@ -20,6 +20,7 @@ namespace headcount::eval {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -75,6 +76,38 @@ TEST_F(PrepareDemo, TwoSolutionsAreTwoSamplesOfOneGroup) {
   EXPECT_EQ(manifest->first_token(), "Question");
   EXPECT_FALSE(manifest->first_token_is_bos());  // as the harness: no BOS for base prompts
   EXPECT_EQ(manifest->tokenizer_digest().size(), 64u);
+}
+
+TEST_F(PrepareDemo, TheTokenInFrontIsWhatIsAskedFor) {
+  auto* task = workload_.mutable_task();
+  task->set_task("everyday");
+  task->set_limit(3);
+  const auto plain = Run();
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  task->set_bos(v1::BOS_FORCE);
+  const auto forced = Run();
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_TRUE(forced->first_token_is_bos());
+  EXPECT_EQ(forced->first_token(), "<|im_start|>");
+  for (int i = 0; i < plain->samples_size(); ++i) {
+    EXPECT_EQ(Text(*forced, forced->samples(i)), "<|im_start|>" + Text(*plain, plain->samples(i)));
+    EXPECT_THAT(forced->samples(i).targets(), ElementsAreArray(plain->samples(i).targets()));
+  }
+  task->set_bos(v1::BOS_NONE);
+  EXPECT_EQ(*Prepare(workload_, inputs_, {}), format::Frame(format::FrameKind::kManifest, *plain));
+
+  // A chat template that prints one: forcing adds no second, and none takes it away.
+  task->set_chat(v1::CHAT_FORMAT_MULTI_TURN);
+  task->set_bos(v1::BOS_HARNESS);
+  const auto chat = Run();
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  task->set_bos(v1::BOS_FORCE);
+  EXPECT_EQ(*Prepare(workload_, inputs_, {}), format::Frame(format::FrameKind::kManifest, *chat));
+  task->set_bos(v1::BOS_NONE);
+  const auto none = Run();
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(none->first_token_is_bos());
+  EXPECT_EQ("<|im_start|>" + Text(*none, none->samples(0)), Text(*chat, chat->samples(0)));
 }
 
 TEST_F(PrepareDemo, EqualWorkloadsHaveEqualBytes) {
