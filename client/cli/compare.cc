@@ -1,6 +1,5 @@
 // `headcount compare`: scores of two jobs side by side.
 
-#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -15,10 +14,6 @@ namespace {
 
 using Align = Table::Align;
 
-std::string Number(double value, int decimals = 3) {
-  return std::isfinite(value) ? absl::StrFormat("%.*f", decimals, value) : "-";
-}
-
 void PrintComparison(Context& context, const v1::Comparison& comparison) {
   const Style& style = context.style();
   for (const v1::ScoreComparison& score : comparison.scores()) {
@@ -32,13 +27,13 @@ void PrintComparison(Context& context, const v1::Comparison& comparison) {
                   {"KS", Align::kRight}});
     for (const v1::LayerComparison& layer : score.layers()) {
       layers.AddRow({absl::StrCat(layer.layer_a()), absl::StrCat(layer.layer_b()),
-                     Number(layer.wasserstein(), 4), Number(layer.kolmogorov_smirnov())});
+                     Number(layer.wasserstein(), 4), Number(layer.kolmogorov_smirnov(), 3)});
     }
     std::printf("%s", layers.Render(style).c_str());
     if (!comparison.same_shape()) continue;
     std::printf("heads: rank correlation of means %s, overlap of inactive heads %s, mean KS %s\n",
-                Number(score.spearman()).c_str(), Number(score.inactive_overlap()).c_str(),
-                Number(MeanOfFinite(score.kolmogorov_smirnov())).c_str());
+                Number(score.spearman(), 3).c_str(), Number(score.inactive_overlap(), 3).c_str(),
+                Number(MeanOfFinite(score.kolmogorov_smirnov()), 3).c_str());
     if (score.to_inactive_size() > 0) {
       std::printf("on the same sample: %s %% of heads fall inactive, %s %% become active\n",
                   Percent(MeanOfFinite(score.to_inactive())).c_str(),

@@ -9,19 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands.h"
 #include "client/cli/heat_map.h"
+#include "client/cli/numbers.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
 namespace {
 
 using Align = Table::Align;
-
-std::string Number(double value, const char* format) {
-  if (!std::isfinite(value)) return "-";
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 // The heads whose loss is largest.
 void PrintWorst(const Style& style, const v1::Knockout& knockout, int count) {
@@ -39,10 +33,10 @@ void PrintWorst(const Style& style, const v1::Knockout& knockout, int count) {
   for (size_t i = 0; i < order.size() && i < static_cast<size_t>(count); ++i) {
     const int head = order[i];
     table.AddRow({absl::StrCat(head / knockout.heads()), absl::StrCat(head % knockout.heads()),
-                  Number(knockout.change(head), "%.4f"),
-                  absl::StrCat("[", Number(knockout.low(head), "%.4f"), ", ",
-                               Number(knockout.high(head), "%.4f"), "]"),
-                  Number(100 * knockout.accuracy_change(head), "%.1f")});
+                  Number(knockout.change(head), 4),
+                  absl::StrCat("[", Number(knockout.low(head), 4), ", ",
+                               Number(knockout.high(head), 4), "]"),
+                  Number(100 * knockout.accuracy_change(head), 1)});
   }
   std::printf("%s", table.Render(style).c_str());
 }
@@ -51,8 +45,8 @@ void PrintAgreements(const Style& style, const v1::Knockout& knockout) {
   if (knockout.agreements().empty()) return;
   Table table({{"score"}, {"Spearman", Align::kRight}, {"AUROC", Align::kRight}});
   for (const v1::ScoreAgreement& agreement : knockout.agreements()) {
-    table.AddRow({agreement.score(), Number(agreement.spearman(), "%.3f"),
-                  Number(agreement.auroc(), "%.3f")});
+    table.AddRow(
+        {agreement.score(), Number(agreement.spearman(), 3), Number(agreement.auroc(), 3)});
   }
   std::printf("\n%s%s\n", table.Render(style).c_str(),
               Dim(style,

@@ -8,8 +8,10 @@
 
 namespace headcount::cli {
 
-std::string Percent(double fraction, int decimals) {
-  return std::isfinite(fraction) ? absl::StrFormat("%.*f", decimals, 100 * fraction) : "-";
+std::string Percent(double fraction, int decimals) { return Number(100 * fraction, decimals); }
+
+std::string Number(double value, int decimals) {
+  return std::isfinite(value) ? absl::StrFormat("%.*f", decimals, value) : "-";
 }
 
 double MeanOfFinite(const google::protobuf::RepeatedField<double>& values) {

@@ -3,22 +3,18 @@
 
 #include "client/cli/paper.h"
 
-#include <cmath>
 #include <memory>
 
 #include "absl/strings/str_format.h"
 #include "client/cli/chart.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/table.h"
 
 namespace headcount::cli {
 namespace {
 
 using Align = Table::Align;
-
-std::string Number(double value, int decimals = 2) {
-  return std::isfinite(value) ? absl::StrFormat("%.*f", decimals, value) : "-";
-}
 
 const v1::PublishedCurve* Find(const v1::PublishedModel& model, const std::string& score) {
   for (const v1::PublishedCurve& curve : model.curves()) {
