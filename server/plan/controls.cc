@@ -40,8 +40,8 @@ std::vector<int> DocumentStarts(const v1::Manifest& manifest) {
 
 }  // namespace
 
-absl::StatusOr<v1::FixedHeads> StaticHeadsOf(const results::RuleMasks& masks,
-                                             const catalog::ModelConfig& model) {
+absl::Status SelectStaticHeads(const results::RuleMasks& masks, const catalog::ModelConfig& model,
+                               v1::ResolvedRule* rule) {
   HC_RETURN_IF_ERROR(CheckShape(masks, model));
   std::vector<int> order(masks.changed.size());
   std::iota(order.begin(), order.end(), 0);
@@ -52,13 +52,17 @@ absl::StatusOr<v1::FixedHeads> StaticHeadsOf(const results::RuleMasks& masks,
       static_cast<size_t>(std::lround(masks.share * static_cast<double>(masks.changed.size())));
   order.resize(count);
   std::sort(order.begin(), order.end());
-  v1::FixedHeads out;
+  if (order.empty()) {
+    rule->set_none(true);
+    return absl::OkStatus();
+  }
+  v1::FixedHeads& heads = *rule->mutable_fixed_heads();
   for (int head : order) {
-    v1::Head* added = out.add_heads();
+    v1::Head* added = heads.add_heads();
     added->set_layer(head / model.heads);
     added->set_head(head % model.heads);
   }
-  return out;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::SampleMasks> ShuffledMasksOf(const results::RuleMasks& masks, uint64_t seed,

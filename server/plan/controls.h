@@ -21,10 +21,11 @@ namespace headcount::plan {
 // Masks of a plan, all rules together.
 inline constexpr int64_t kMaxMaskBytes = 64 << 20;
 
-// The heads that the rule changed most often, of equals the lower layer and head, so many that
-// their share is the rule's (rounded to whole heads).
-absl::StatusOr<v1::FixedHeads> StaticHeadsOf(const results::RuleMasks& masks,
-                                             const catalog::ModelConfig& model);
+// `rule` selects the heads that the masks' rule changed most often, of equals the lower layer and
+// head, so many that their share is that rule's (rounded to whole heads); nothing where that is
+// none.
+absl::Status SelectStaticHeads(const results::RuleMasks& masks, const catalog::ModelConfig& model,
+                               v1::ResolvedRule* rule);
 
 // Documents in an order drawn with the seed, each gets the masks of the one after it: its i-th
 // sample those of the other's sample i, counted round. `manifest` is the new job's and must hold

@@ -97,4 +97,7 @@ const Planner& KnockoutPlanner();
 const Planner& ComparePlanner();
 const Planner& ProbePlanner();
 
+// Prompts of a probe: requests of a job, and samples of a manifest.
+inline constexpr int kMaxProbePrompts = 64;
+
 }  // namespace headcount::plan

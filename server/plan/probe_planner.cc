@@ -15,7 +15,6 @@
 namespace headcount::plan {
 namespace {
 
-constexpr int kMostSamples = 64;
 constexpr int kDefaultNextTokens = 10;
 
 class Probe final : public Planner {
@@ -29,10 +28,10 @@ class Probe final : public Planner {
 
   absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const override {
     const v1::ProbeSpec& spec = input.job.probe();
-    if (input.manifest.samples_size() > kMostSamples) {
+    if (input.manifest.samples_size() > kMaxProbePrompts) {
       return WithField(absl::FailedPreconditionError(absl::StrCat(
                            "probe.workload: has ", input.manifest.samples_size(),
-                           " samples, at most ", kMostSamples, " are probed: set a limit")),
+                           " samples, at most ", kMaxProbePrompts, " are probed: set a limit")),
                        "probe.workload");
     }
     HC_ASSIGN_OR_RETURN(ResolvedList list,

@@ -161,9 +161,7 @@ absl::Status AddControls(const RuleList& list, const PlanInput& input,
     }
     resolved.set_nominal_fraction(masks->nominal_fraction);
     if (!shuffled) {
-      HC_ASSIGN_OR_RETURN(*resolved.mutable_fixed_heads(), StaticHeadsOf(*masks, input.model));
-      // Nothing was changed, and nothing is.
-      if (resolved.fixed_heads().heads().empty()) resolved.set_none(true);
+      HC_RETURN_IF_ERROR(SelectStaticHeads(*masks, input.model, &resolved));
       continue;
     }
     HC_ASSIGN_OR_RETURN(*resolved.mutable_sample_masks(),

@@ -111,8 +111,7 @@ absl::Status SelectOpenRules(const PlanInput& input, v1::StagePlan* plan) {
                                             input.manifest_digest, input.model));
         continue;
       }
-      HC_ASSIGN_OR_RETURN(*rule.mutable_fixed_heads(), StaticHeadsOf(masks, input.model));
-      if (rule.fixed_heads().heads().empty()) rule.set_none(true);  // nothing was changed
+      HC_RETURN_IF_ERROR(SelectStaticHeads(masks, input.model, &rule));
     }
   }
   return absl::OkStatus();

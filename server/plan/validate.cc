@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
+#include "server/plan/planners.h"
 #include "server/plan/spec_checks.h"
 #include "server/plan/user_scores.h"
 
@@ -63,12 +64,12 @@ absl::Status CheckAblateJob(const v1::AblateSpec& spec, const ValidationContext&
 }
 
 absl::Status CheckProbeJob(const v1::ProbeSpec& spec, const ValidationContext& context) {
-  constexpr int kMostPrompts = 64, kMostRules = 15, kMostNextTokens = 100;
+  constexpr int kMostRules = 15, kMostNextTokens = 100;
   HC_ASSIGN_OR_RETURN(const ModelShape model,
                       CheckWorkload(spec.workload(), "probe.workload", /*answers=*/false, context));
-  if (const int prompts = spec.workload().requests().requests_size(); prompts > kMostPrompts) {
+  if (const int prompts = spec.workload().requests().requests_size(); prompts > kMaxProbePrompts) {
     return InvalidField("probe.workload.requests", absl::StrCat(prompts, " requests"),
-                        absl::StrCat("must be at most ", kMostPrompts, " requests"));
+                        absl::StrCat("must be at most ", kMaxProbePrompts, " requests"));
   }
   if (model.generates) {
     return InvalidField("probe.workload.task", spec.workload().task().task(),

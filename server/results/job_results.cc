@@ -70,6 +70,12 @@ absl::Status WrongKind(const v1::Job& job, std::string_view kind) {
       "WRONG_KIND");
 }
 
+absl::Status OutOfRange(std::string_view field, int64_t value, std::string_view message) {
+  return WithField(absl::OutOfRangeError(absl::StrCat(std::string(field), ": ",
+                                                      std::string(message), " (got ", value, ")")),
+                   field);
+}
+
 absl::Status ResultsNotReady(const std::string& job, std::string_view what) {
   return WithReason(absl::FailedPreconditionError(
                         absl::StrCat(job, " has no ", std::string(what), " stored yet")),

@@ -42,6 +42,9 @@ absl::StatusOr<store::StageRecord> ScoreStage(const JobResults& results);
 // The job has no such results because it is not of kind `kind`.
 absl::Status WrongKind(const v1::Job& job, std::string_view kind);
 
+// OUT_OF_RANGE "field: message (got value)".
+absl::Status OutOfRange(std::string_view field, int64_t value, std::string_view message);
+
 absl::Status ResultsNotReady(const std::string& job, std::string_view what);
 
 absl::StatusOr<std::shared_ptr<const v1::Manifest>> ReadManifest(store::ArtifactStore& artifacts,

@@ -25,11 +25,6 @@ namespace {
 // Of first weights in one answer; a message holds 4 MiB.
 constexpr int64_t kMaxWeightBytes = 3 << 20;
 
-absl::Status OutOfRange(const std::string& field, int64_t value, const std::string& message) {
-  return WithField(absl::OutOfRangeError(absl::StrCat(field, ": ", message, " (got ", value, ")")),
-                   field);
-}
-
 // The scores that are asked for, and what keeps those of the job's own.
 struct Wanted {
   std::vector<std::shared_ptr<const catalog::Score>> own;

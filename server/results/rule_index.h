@@ -28,7 +28,12 @@ inline int ShownRule(const v1::StagePlan& ablate, int stage_rule) {
   return stage_rule - BaselineRules(ablate);
 }
 
-// The reverse; -1 for a baseline that is not in the ablate stage.
+// Whether a unit that the plan lists has any of the stage's rules [first, first + count).
+inline bool HoldsRules(const v1::UnitRange& unit, int first, int count = 1) {
+  return unit.first_rule() < first + count && unit.first_rule() + unit.rules() > first;
+}
+
+// The reverse of ShownRule; -1 for a baseline that is not in the ablate stage.
 inline int StageRule(const v1::StagePlan& ablate, int shown_rule) {
   return shown_rule + BaselineRules(ablate);
 }

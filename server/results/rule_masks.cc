@@ -62,12 +62,6 @@ std::string Means(std::span<const double> sums, int64_t count) {
   return bytes;
 }
 
-// Whether a listed unit has the rule.
-bool Holds(const v1::StagePlan& plan, int64_t unit, int stage_rule) {
-  const v1::UnitRange& range = plan.units(static_cast<int>(unit));
-  return stage_rule >= range.first_rule() && stage_rule < range.first_rule() + range.rules();
-}
-
 }  // namespace
 
 absl::StatusOr<RuleMasks> ReadRuleMasks(store::JobStore& jobs, store::ArtifactStore& artifacts,
@@ -98,7 +92,7 @@ absl::StatusOr<RuleMasks> ReadRuleMasks(store::JobStore& jobs, store::ArtifactSt
   while (true) {
     HC_ASSIGN_OR_RETURN(const std::optional<store::ChunkRecord> record, cursor.Next());
     if (!record) break;
-    if (listed && !Holds(plan, record->unit, stage_rule)) continue;
+    if (listed && !HoldsRules(plan.units(static_cast<int>(record->unit)), stage_rule)) continue;
     v1::AblateChunk chunk;
     HC_RETURN_IF_ERROR(ReadChunk(artifacts, job, *record, format::FrameKind::kAblateChunk, &chunk));
     if (out.layers == 0) {

@@ -78,7 +78,7 @@ bool OutcomeReader::HoldsUnit(int64_t unit, int first_rule, int rules) const {
   const v1::StagePlan& plan = results_.ablate->plan;
   if (unit >= plan.units_size()) return false;
   const v1::UnitRange& range = plan.units(static_cast<int>(unit));
-  return range.first_rule() < first_rule + rules && range.first_rule() + range.rules() > first_rule;
+  return HoldsRules(range, first_rule, rules);
 }
 
 absl::StatusOr<std::vector<RuleOutcomes>> OutcomeReader::RuleBlock(int64_t block) {

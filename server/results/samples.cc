@@ -19,12 +19,6 @@ namespace {
 
 constexpr const char* kBaselineLabel = "baseline";
 
-absl::Status OutOfRange(std::string_view field, int64_t value, const std::string& message) {
-  return WithField(
-      absl::OutOfRangeError(absl::StrCat(std::string(field), ": ", message, " (got ", value, ")")),
-      field);
-}
-
 const v1::StagePlan& PlanOf(const JobResults& results, store::Stage stage) {
   return stage == store::Stage::kScore ? results.score->plan : results.ablate->plan;
 }
@@ -149,8 +143,7 @@ std::vector<int64_t> SampleStream::ListedUnits(int stage_rule) const {
   const v1::StagePlan& plan = results_.ablate->plan;
   for (int64_t u = 0; u < plan.units_size(); ++u) {
     const v1::UnitRange& unit = plan.units(static_cast<int>(u));
-    if (stage_rule < unit.first_rule() || stage_rule >= unit.first_rule() + unit.rules() ||
-        unit.first_sample() >= end_sample_ ||
+    if (!HoldsRules(unit, stage_rule) || unit.first_sample() >= end_sample_ ||
         unit.first_sample() + unit.samples() <= first_sample_) {
       continue;
     }

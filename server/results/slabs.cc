@@ -10,11 +10,16 @@
 
 namespace headcount::results {
 
+namespace {
+
+// The measurements that `expressions` are made of: bit m is measurement m.
 unsigned MeasurementsOf(const std::vector<const catalog::Expression*>& expressions) {
   unsigned needed = 0;
   for (const catalog::Expression* expression : expressions) needed |= expression->measurements();
   return needed;
 }
+
+}  // namespace
 
 absl::StatusOr<SlabRows> SlabRows::Open(const Slabs& slabs, int64_t rows, int layers, int heads,
                                         const std::vector<const catalog::Expression*>& expressions,

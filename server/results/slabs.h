@@ -20,9 +20,6 @@ namespace headcount::results {
 
 using Slabs = google::protobuf::RepeatedPtrField<v1::Slab>;
 
-// The measurements that `expressions` are made of: bit m is measurement m.
-unsigned MeasurementsOf(const std::vector<const catalog::Expression*>& expressions);
-
 class SlabRows {
  public:
   // Of `rows` x `layers` x `heads` values each. `slabs` and `expressions` must outlive it.

@@ -31,6 +31,18 @@ using testing::HasSubstr;
 
 constexpr char kTask[] = "workload { model: 'tiny' task { task: 'pairs' } }";
 
+// Of a rule that changed 34 % of six heads: two.
+results::RuleMasks MasksOver(const std::string& manifest_digest) {
+  results::RuleMasks masks;
+  masks.manifest_digest = manifest_digest;
+  masks.layers = FakeCatalog::kLayers;
+  masks.heads = FakeCatalog::kHeads;
+  masks.share = .34;
+  masks.changed = {1, 6, 4, 0, 4, 2};
+  masks.masks = {"a", "b", "c", "d", "e", "f"};
+  return masks;
+}
+
 class JobFlowTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -522,15 +534,9 @@ TEST_F(JobFlowTest, RulesAreResolvedWithTheirUnitsNamesAndParts) {
 TEST_F(JobFlowTest, ControlsTakeTheMasksOfAnotherJob) {
   const std::string first = Create("a", absl::StrCat("score { ", kTask, " }"));
   Prepare(first, Pairs(3));  // three documents of two samples
-  results::RuleMasks masks;
-  masks.manifest_digest = jobs_->GetStage(first, Stage::kScore)->manifest_digest;
+  results::RuleMasks masks = MasksOver(jobs_->GetStage(first, Stage::kScore)->manifest_digest);
   masks.label = "output_norm_ln";
   masks.nominal_fraction = .3;
-  masks.layers = FakeCatalog::kLayers;
-  masks.heads = FakeCatalog::kHeads;
-  masks.share = .34;  // of six heads: two
-  masks.changed = {1, 6, 4, 0, 4, 2};
-  masks.masks = {"a", "b", "c", "d", "e", "f"};
   masks_ = masks;
   const std::string source = "projects/default/jobs/ablated";
   const std::string job =
@@ -616,14 +622,7 @@ TEST_F(JobFlowTest, ASweepGrowsByTheControlsThatNeedItsMasks) {
     Store(job, Stage::kAblate, unit, "chunk", counts);
     ASSERT_TRUE(flow_->UnitStored(job, Stage::kAblate, unit).ok());
   };
-  results::RuleMasks masks;
-  masks.manifest_digest = jobs_->GetStage(job, Stage::kAblate)->manifest_digest;
-  masks.layers = FakeCatalog::kLayers;
-  masks.heads = FakeCatalog::kHeads;
-  masks.share = .34;  // of six heads: two
-  masks.changed = {1, 6, 4, 0, 4, 2};
-  masks.masks = {"a", "b", "c", "d", "e", "f"};
-  masks_ = masks;
+  masks_ = MasksOver(jobs_->GetStage(job, Stage::kAblate)->manifest_digest);
   asked_.clear();
   for (int64_t unit = 0; unit < 9; ++unit) store(unit);
   EXPECT_TRUE(asked_.empty()) << "before all of its own rules are stored";

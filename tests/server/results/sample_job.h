@@ -141,9 +141,7 @@ class SampleJobMaker {
     auto made = std::make_unique<SampleJob>();
     SampleJobMaker maker(*made);
     made->store.job().mutable_knockout()->mutable_workload()->set_model("tiny");
-    v1::ResolvedRule* none = made->ablate_plan.add_rules();
-    none->set_none(true);
-    none->set_label("baseline");
+    maker.AddBaseline();
     for (const int layer : {0, 2}) {
       for (int head = 0; head < kHeads; ++head) {
         v1::ResolvedRule* rule = made->ablate_plan.add_rules();
@@ -163,9 +161,7 @@ class SampleJobMaker {
     auto made = std::make_unique<SampleJob>();
     SampleJobMaker maker(*made);
     made->store.job().mutable_probe()->mutable_workload()->set_model("tiny");
-    v1::ResolvedRule* none = made->ablate_plan.add_rules();
-    none->set_none(true);
-    none->set_label("baseline");
+    maker.AddBaseline();
     maker.AddRule("output_norm_ln", .2);
     v1::RowRecord& record = *made->ablate_plan.mutable_record();
     record.set_measurements(true);
@@ -180,9 +176,7 @@ class SampleJobMaker {
     auto made = std::make_unique<SampleJob>();
     SampleJobMaker maker(*made);
     made->store.job().mutable_ablate()->mutable_workload()->set_model("tiny");
-    v1::ResolvedRule* none = made->ablate_plan.add_rules();
-    none->set_none(true);
-    none->set_label("baseline");
+    maker.AddBaseline();
     maker.AddRule("output_norm_ln", .2);
     maker.AddRule("fixed", std::numeric_limits<double>::quiet_NaN());
     maker.MakeAblations();
@@ -251,6 +245,12 @@ class SampleJobMaker {
       }
       first = end;
     }
+  }
+
+  void AddBaseline() {
+    v1::ResolvedRule* none = job_.ablate_plan.add_rules();
+    none->set_none(true);
+    none->set_label("baseline");
   }
 
   void AddRule(const char* label, double fraction) {
