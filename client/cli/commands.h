@@ -14,6 +14,7 @@ void AddSubmit(CLI::App& app, Context& context);      // submit score | ablate |
 void AddWatch(CLI::App& app, Context& context);       // watch
 void AddJobs(CLI::App& app, Context& context);        // jobs, show, cancel, pause, resume, delete
 void AddCurves(CLI::App& app, Context& context);      // curves
+void AddTable(CLI::App& app, Context& context);       // table
 void AddPaper(CLI::App& app, Context& context);       // paper
 void AddFrontier(CLI::App& app, Context& context);    // frontier
 void AddKnockout(CLI::App& app, Context& context);    // knockout

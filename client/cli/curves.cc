@@ -123,6 +123,39 @@ void PrintPoints(const Style& style, const v1::Curves& curves) {
                           .c_str());
 }
 
+std::string Choice(const v1::FoldChoice& choice) {
+  if (choice.rule() < 0) return "the baseline alone";
+  const std::string at = std::isfinite(choice.nominal_fraction())
+                             ? absl::StrFormat(" at %s %%", Percent(choice.nominal_fraction()))
+                             : absl::StrFormat(" (rule %d)", choice.rule());
+  return choice.score() + at;
+}
+
+// What is chosen on some documents, measured on others.
+void PrintCrossFit(const Style& style, const v1::CrossFit& fit, double margin) {
+  using Align = Table::Align;
+  Table table({{"fold", Align::kRight},
+               {"chosen on the others"},
+               {"documents", Align::kRight},
+               {"zeroed %", Align::kRight},
+               {"vs. baseline", Align::kRight}});
+  const auto add = [&table](const std::string& name, const v1::FoldChoice& choice) {
+    table.AddRow({name, Choice(choice), absl::StrFormat("%d", choice.documents()),
+                  Percent(choice.share_zeroed()), Percent(choice.difference())});
+  };
+  for (int i = 0; i < fit.folds_size(); ++i) add(absl::StrFormat("%d", i + 1), fit.folds(i));
+  add("in sample", fit.in_sample());
+  std::printf("\n%s", table.Render(style).c_str());
+  std::printf("held out: %s %% of heads zeroed, %s points against the baseline %s\n",
+              Percent(fit.share_zeroed()).c_str(), Percent(fit.difference()).c_str(),
+              Range(fit.difference_low(), fit.difference_high(), 100, "%.1f").c_str());
+  std::printf("%s\n",
+              Dim(style, absl::StrFormat("each fold takes the point that zeroes most within "
+                                         "%g points of the baseline on the other folds",
+                                         margin))
+                  .c_str());
+}
+
 void Print(Context& context, const v1::Curves& curves, bool points, bool chart) {
   const Style& style = context.style();
   const v1::CurvePoint& base = curves.baseline();
@@ -152,6 +185,7 @@ void Print(Context& context, const v1::Curves& curves, bool points, bool chart) 
     std::printf("\n%s\n", RenderChart(style, picture).c_str());
   }
   PrintSummary(style, curves);
+  if (curves.has_cross_fit()) PrintCrossFit(style, curves.cross_fit(), curves.margin_points());
   PrintPublishedBeside(context, curves);
   if (points) PrintPoints(style, curves);
 }
@@ -165,6 +199,7 @@ void AddCurves(CLI::App& app, Context& context) {
     std::string metric;
     int bootstrap = 2'000;
     uint64_t seed = 0;
+    int cross_fit = 0;
     bool points = false;
     bool no_chart = false;
   };
@@ -186,6 +221,11 @@ void AddCurves(CLI::App& app, Context& context) {
   command->add_option("--metric", flags->metric,
                       "what counts as right, e.g. acc_norm (default: the task's first metric; "
                       "headcount tasks)");
+  command
+      ->add_option("--cross-fit", flags->cross_fit,
+                   "folds: choose score and share on the other folds' documents, measure on the "
+                   "fold's own")
+      ->check(CLI::Range(2, 100));
   command->add_flag("--points", flags->points, "every point with its statistics");
   command->add_flag("--no-chart", flags->no_chart, "tables only");
   command->footer("Example: headcount curves k3v9x2m4qp --points");
@@ -196,6 +236,7 @@ void AddCurves(CLI::App& app, Context& context) {
     request.set_metric(flags->metric);
     request.set_bootstrap_draws(flags->bootstrap);
     request.set_bootstrap_seed(flags->seed);
+    request.set_cross_fit(flags->cross_fit);
     v1::Curves curves;
     const absl::Status status =
         context.Call(context.results(), &v1::ResultService::Stub::GetCurves, request, &curves);

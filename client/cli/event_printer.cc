@@ -51,7 +51,10 @@ void EventPrinter::DrawProgress(const v1::Progress& progress) {
   const std::string rate = progress.rows_per_second() > 0
                                ? absl::StrFormat("%.1f rows/s", progress.rows_per_second())
                                : "";
-  const std::string stage = progress.stage().empty() ? "waiting" : progress.stage();
+  const std::string stage =
+      progress.jobs() > 0 ? absl::StrFormat("%d/%d jobs", progress.done_jobs(), progress.jobs())
+      : progress.stage().empty() ? "waiting"
+                                 : progress.stage();
   const std::string ahead =
       progress.queue_position() > 0
           ? absl::StrFormat("  %d ahead in the queue", progress.queue_position())

@@ -98,6 +98,11 @@ void PrintJob(Context& context, const v1::Job& job) {
   line("started", TimeText(job.start_time()));
   line("ended", TimeText(job.end_time()));
   const v1::Progress& progress = job.progress();
+  if (progress.jobs() > 0) {
+    line("made of",
+         absl::StrFormat("%d jobs, %s-1 to -%d, of which %d are done", progress.jobs(),
+                         Context::ShortName(job.name()), progress.jobs(), progress.done_jobs()));
+  }
   if (progress.total_rows() > 0) {
     line("progress", absl::StrFormat("%s%d of %d units, %d of %d rows",
                                      progress.stage().empty() ? "" : progress.stage() + ": ",

@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
   headcount::cli::AddWatch(app, context);
   headcount::cli::AddJobs(app, context);
   headcount::cli::AddCurves(app, context);
+  headcount::cli::AddTable(app, context);
   headcount::cli::AddPaper(app, context);
   headcount::cli::AddFrontier(app, context);
   headcount::cli::AddKnockout(app, context);

@@ -1,9 +1,11 @@
-// `headcount submit score | ablate | sweep | frontier | compare | knockout | probe`: makes the spec
-// from flags, creates the job, and may watch it.
+// `headcount submit score | ablate | sweep | paper | frontier | compare | knockout | probe`: makes
+// the spec from flags, creates the job, and may watch it.
 
 #include <memory>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
 #include "client/cli/rule_text.h"
 #include "client/cli/watch.h"
@@ -46,6 +48,10 @@ struct SubmitFlags {
   std::vector<std::string> models;
   std::vector<std::string> tasks;
   bool consecutive = false;
+  // a sweep over several models and tasks; models and tasks are those of compare
+  std::string calibrate_on;
+  std::string calibrate_on_job;
+  bool transfer = false;
   std::string mask_update;            // ablate and sweep
   std::vector<std::string> controls;  // sweep
   uint64_t control_seed = 0;
@@ -223,7 +229,35 @@ void AddScores(const SubmitFlags& flags, Spec* spec) {
   }
 }
 
-absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flags) {
+// The tasks beside the workload's own, in its form. A limit of new tokens is then for those that
+// generate.
+absl::Status AddTasks(Context& context, const std::vector<std::string>& tasks,
+                      v1::Workload* workload,
+                      google::protobuf::RepeatedPtrField<v1::TaskSource>* out) {
+  if (tasks.empty()) return absl::OkStatus();
+  std::set<std::string> generating;
+  if (workload->task().max_new_tokens() != 0) {
+    v1::ListTasksResponse known;
+    HC_RETURN_IF_ERROR(context.Call(context.catalog(), &v1::CatalogService::Stub::ListTasks,
+                                    v1::ListTasksRequest(), &known));
+    for (const auto& task : known.tasks()) {
+      if (task.output_type() == "generate_until") generating.insert(task.task());
+    }
+  }
+  for (const std::string& task : tasks) {
+    v1::TaskSource* source = out->Add();
+    *source = workload->task();
+    source->set_task(task);
+    source->clear_subtasks();
+    if (!generating.contains(task)) source->clear_max_new_tokens();
+  }
+  if (!generating.contains(workload->task().task())) {
+    workload->mutable_task()->clear_max_new_tokens();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Job> SweepJob(Context& context, const SubmitFlags& flags) {
   v1::Job job;
   v1::SweepSpec* sweep = job.mutable_sweep();
   HC_ASSIGN_OR_RETURN(*sweep->mutable_workload(), flags.workload.ToWorkload());
@@ -246,7 +280,47 @@ absl::StatusOr<v1::Job> SweepJob(const Context& context, const SubmitFlags& flag
   if (intervention.ByteSizeLong() > 0) *sweep->mutable_intervention() = intervention;
   sweep->set_unit(UnitOf(flags));
   sweep->set_group_score(GroupScoreOf(flags));
+  for (const std::string& model : flags.models) sweep->add_models(model);
+  HC_RETURN_IF_ERROR(
+      AddTasks(context, flags.tasks, sweep->mutable_workload(), sweep->mutable_tasks()));
+  sweep->set_calibrate_on(flags.calibrate_on_job.empty() ? flags.calibrate_on
+                                                         : context.JobName(flags.calibrate_on_job));
+  sweep->set_transfer(flags.transfer);
   return job;
+}
+
+// The paper's grid: every score and share, on its four tasks.
+absl::StatusOr<v1::Job> PaperJob(Context& context, SubmitFlags flags) {
+  if (flags.workload.task.empty() && flags.workload.requests.empty()) {
+    flags.workload.task = "mmlu";
+    flags.tasks = {"piqa", "winogrande", "gsm8k"};
+  }
+  flags.scores = {"all"};
+  return SweepJob(context, flags);
+}
+
+// Which parts of the grid the paper has values for.
+void TellPublished(Context& context, const std::string& model) {
+  v1::GetPublishedRequest request;
+  request.set_model(model);
+  v1::Published answer;
+  const absl::Status status =
+      context.Call(context.results(), &v1::ResultService::Stub::GetPublished, request, &answer);
+  if (ReasonOf(status) == "MODEL_NOT_PUBLISHED") {
+    std::fprintf(stderr, "the paper has published nothing of %s\n", model.c_str());
+    return;
+  }
+  if (!status.ok() || answer.models_size() != 1) return;  // beside the point, so no error
+  const v1::PublishedModel& published = answer.models(0);
+  std::set<std::string> thresholds;
+  for (const v1::PublishedThresholds& each : published.thresholds()) {
+    thresholds.insert(each.task());
+  }
+  std::fprintf(stderr,
+               "the paper's %s: curves of %d scores on MMLU (headcount curves shows them beside "
+               "yours), thresholds on %s; nothing of other tasks\n",
+               published.model().c_str(), published.curves_size(),
+               absl::StrJoin(thresholds, ", ").c_str());
 }
 
 absl::StatusOr<v1::Job> FrontierJob(const SubmitFlags& flags) {
@@ -280,6 +354,26 @@ void AddScoreFlags(CLI::App* command, SubmitFlags& flags) {
       ->capture_default_str();
 }
 
+// Several models and tasks in one job, and where thresholds come from.
+void AddSideFlags(CLI::App* command, SubmitFlags& flags) {
+  command->add_option("--with-model", flags.models,
+                      "a further model, on every task; may be repeated (headcount table)");
+  command->add_option("--with-task", flags.tasks,
+                      "a further task, in the same form, on every model; may be repeated");
+  CLI::Option* task = command->add_option(
+      "--calibrate-on", flags.calibrate_on,
+      "thresholds from another task's documents, TASK or TASK:SPLIT, scored first");
+  CLI::Option* job = command
+                         ->add_option("--calibrate-on-job", flags.calibrate_on_job,
+                                      "thresholds from the scores of a job that has succeeded")
+                         ->excludes(task);
+  command
+      ->add_flag("--transfer", flags.transfer,
+                 "also the thresholds of each task on every other task")
+      ->excludes(task)
+      ->excludes(job);
+}
+
 void AddFrontierFlags(CLI::App* command, SubmitFlags& flags) {
   AddScoreFlags(command, flags);
   command
@@ -298,18 +392,14 @@ void AddFrontierFlags(CLI::App* command, SubmitFlags& flags) {
       ->capture_default_str();
 }
 
-absl::StatusOr<v1::Job> CompareJob(const SubmitFlags& flags) {
+absl::StatusOr<v1::Job> CompareJob(Context& context, const SubmitFlags& flags) {
   v1::Job job;
   v1::CompareSpec* compare = job.mutable_compare();
   HC_ASSIGN_OR_RETURN(*compare->mutable_workload(), flags.workload.ToWorkload());
   AddScores(flags, compare);
   for (const std::string& model : flags.models) compare->add_models(model);
-  for (const std::string& task : flags.tasks) {
-    v1::TaskSource* side = compare->add_tasks();
-    *side = compare->workload().task();
-    side->set_task(task);
-    side->clear_subtasks();
-  }
+  HC_RETURN_IF_ERROR(
+      AddTasks(context, flags.tasks, compare->mutable_workload(), compare->mutable_tasks()));
   compare->set_consecutive(flags.consecutive);
   return job;
 }
@@ -373,11 +463,24 @@ void AddSubmit(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"random_in_layer", "shuffled", "static_heads"}));
   sweep->add_option("--control-seed", flags->control_seed, "seed of the controls")
       ->capture_default_str();
+  AddSideFlags(sweep, *flags);
   sweep->footer(
       "Example: headcount submit sweep --model SmolLM2-135M-Instruct --task piqa --limit 40 "
       "--scores "
       "output_norm_ln,random --watch");
   sweep->callback([run, flags, &context] { run(SweepJob(context, *flags)); });
+
+  CLI::App* paper = submit->add_subcommand(
+      "paper", "the grid of arXiv 2504.03889 on a model: 15 scores and random, 7 shares, 4 tasks");
+  AddCommonFlags(paper, *flags);
+  paper->add_option("--with-model", flags->models, "a further model; may be repeated");
+  paper->footer(
+      "Example: headcount submit paper --model Llama-3.1-8B --limit 100 --max-new-tokens 256\n"
+      "--task has it run on one task alone; --max-new-tokens is for gsm8k.");
+  paper->callback([run, flags, &context] {
+    run(PaperJob(context, *flags));
+    if (context.exit_code == 0 && !context.json) TellPublished(context, flags->workload.model);
+  });
 
   CLI::App* frontier = submit->add_subcommand(
       "frontier",
@@ -405,7 +508,7 @@ void AddSubmit(CLI::App& app, Context& context) {
   compare->footer(
       "Example: headcount submit compare --model Qwen2.5-0.5B --with-model Qwen2.5-0.5B-Instruct "
       "--task piqa --limit 100 --scores output_norm_ln --watch");
-  compare->callback([run, flags] { run(CompareJob(*flags)); });
+  compare->callback([run, flags, &context] { run(CompareJob(context, *flags)); });
 
   CLI::App* knockout =
       submit->add_subcommand("knockout", "zero each head alone: what is it worth?");

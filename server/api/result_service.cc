@@ -145,6 +145,22 @@ grpc::ServerUnaryReactor* ResultServiceImpl::GetComparison(grpc::CallbackServerC
       });
 }
 
+grpc::ServerUnaryReactor* ResultServiceImpl::GetSweepTable(grpc::CallbackServerContext* call,
+                                                           const v1::GetSweepTableRequest* request,
+                                                           v1::SweepTable* response) {
+  return RunUnary(
+      call, context_.slow, context_.metrics, "ResultService/GetSweepTable",
+      [=, this]() -> absl::Status {
+        HC_RETURN_IF_ERROR(context_.FindJob(*call, Action::kRead, "job", request->job()).status());
+        HC_ASSIGN_OR_RETURN(*response, results_.GetSweepTable(*request));
+        for (v1::SweepSide& side : *response->mutable_sides()) {
+          if (!side.has_curves()) continue;
+          side.mutable_curves()->set_published_model(paper::PublishedName(side.model()));
+        }
+        return absl::OkStatus();
+      });
+}
+
 grpc::ServerUnaryReactor* ResultServiceImpl::GetPublished(grpc::CallbackServerContext* call,
                                                           const v1::GetPublishedRequest* request,
                                                           v1::Published* response) {

@@ -42,6 +42,9 @@ class ResultServiceImpl final : public v1::ResultService::CallbackService {
   grpc::ServerUnaryReactor* GetComparison(grpc::CallbackServerContext* call,
                                           const v1::GetComparisonRequest* request,
                                           v1::Comparisons* response) override;
+  grpc::ServerUnaryReactor* GetSweepTable(grpc::CallbackServerContext* call,
+                                          const v1::GetSweepTableRequest* request,
+                                          v1::SweepTable* response) override;
   grpc::ServerUnaryReactor* GetPublished(grpc::CallbackServerContext* call,
                                          const v1::GetPublishedRequest* request,
                                          v1::Published* response) override;

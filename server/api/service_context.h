@@ -53,10 +53,14 @@ struct ServiceContext {
   // name, NOT_FOUND (JOB_NOT_FOUND) also for what belongs to somebody else.
   absl::StatusOr<v1::Job> FindJob(const grpc::CallbackServerContext& call, Action action,
                                   const std::string& field, const std::string& name) const;
-  // The job as clients see it: with the rate it runs at and the time that remains.
+  // The job as clients see it: with the rate it runs at and the time that remains; of one that is
+  // made of others, what theirs come to.
   v1::Job Shown(v1::Job job) const;
   // And, while it waits, its place in the queue, which takes a look at the whole queue.
   v1::Job ShownWithPosition(v1::Job job) const;
+
+ private:
+  v1::Progress ProgressOfChildren(const v1::Job& job, int count) const;
 };
 
 }  // namespace headcount::server

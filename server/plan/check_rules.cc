@@ -19,6 +19,7 @@
 #include "server/plan/rules.h"
 #include "server/plan/spec_checks.h"
 #include "server/plan/user_scores.h"
+#include "server/results/sweep_children.h"
 
 namespace headcount::plan {
 namespace {
@@ -82,6 +83,9 @@ class NamedJobs {
     if (!job.ok()) return WithField(Annotate(job.status(), path), path);
     if (scores && !job->has_score() && !job->has_sweep()) {
       return InvalidField(path, name, "must be a score or sweep job: others keep no scores");
+    }
+    if (results::HasChildren(job->sweep())) {
+      return InvalidField(path, name, "must not be made of other jobs: name one of those");
     }
     if (!scores && !job->has_ablate() && !job->has_sweep()) {
       return InvalidField(path, name, "must be an ablate or sweep job: others have no masks");

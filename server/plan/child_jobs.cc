@@ -2,6 +2,7 @@
 
 #include "server/plan/child_jobs.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -52,16 +53,23 @@ absl::Status Failure(const v1::Job& child) {
 ChildJobs::ChildJobs(store::JobStore& jobs, std::function<void(const std::string& job)> post)
     : jobs_(jobs), post_(std::move(post)) {}
 
-absl::StatusOr<bool> ChildJobs::Advance(const v1::Job& parent, const std::vector<v1::Job>& children,
+absl::StatusOr<bool> ChildJobs::Advance(const v1::Job& parent,
+                                        const std::vector<ChildJob>& children,
                                         absl::Status* failure) {
   bool all = true;
+  std::vector<bool> succeeded(children.size(), false);
   for (int i = 0; i < static_cast<int>(children.size()); ++i) {
     const std::string name = ChildName(parent.name(), i);
     absl::StatusOr<v1::Job> child = jobs_.GetJob(name);
     if (absl::IsNotFound(child.status())) {
-      const auto created =
-          jobs_.CreateJob({.job = MakeChild(parent, children[static_cast<size_t>(i)], i)},
-                          std::numeric_limits<int64_t>::max());
+      all = false;
+      const ChildJob& wanted = children[static_cast<size_t>(i)];
+      const bool waits = std::any_of(wanted.after.begin(), wanted.after.end(), [&](int before) {
+        return !succeeded[static_cast<size_t>(before)];
+      });
+      if (waits) continue;
+      const auto created = jobs_.CreateJob({.job = MakeChild(parent, wanted.job, i)},
+                                           std::numeric_limits<int64_t>::max());
       if (absl::IsAlreadyExists(created.status())) {
         *failure =
             WithReason(absl::FailedPreconditionError(absl::StrCat(name, " has been deleted")),
@@ -70,12 +78,12 @@ absl::StatusOr<bool> ChildJobs::Advance(const v1::Job& parent, const std::vector
       }
       HC_RETURN_IF_ERROR(created.status());
       if (post_) post_(name);
-      all = false;
       continue;
     }
     HC_RETURN_IF_ERROR(child.status());
     switch (child->state()) {
       case v1::Job::SUCCEEDED:
+        succeeded[static_cast<size_t>(i)] = true;
         break;
       case v1::Job::FAILED:
       case v1::Job::CANCELLED:

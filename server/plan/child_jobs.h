@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "headcount/v1/job.pb.h"
+#include "server/plan/planners.h"
 #include "server/store/job_store.h"
 
 namespace headcount::plan {
@@ -24,9 +25,10 @@ class ChildJobs {
   // Not owned. `post` is told of jobs that want a turn of the flow; it must not call back.
   ChildJobs(store::JobStore& jobs, std::function<void(const std::string& job)> post);
 
-  // Creates the children that are missing. True: all have succeeded. What ends the parent with an
-  // error (CHILD_FAILED, CHILD_CANCELLED, CHILD_DELETED) is in `failure`, which else is OK.
-  absl::StatusOr<bool> Advance(const v1::Job& parent, const std::vector<v1::Job>& children,
+  // Creates the children that are missing and need not wait. True: all have succeeded. What ends
+  // the parent with an error (CHILD_FAILED, CHILD_CANCELLED, CHILD_DELETED) is in `failure`, which
+  // else is OK.
+  absl::StatusOr<bool> Advance(const v1::Job& parent, const std::vector<ChildJob>& children,
                                absl::Status* failure);
   // Asks every child that has not ended to end.
   absl::Status Cancel(const v1::Job& parent, size_t children);

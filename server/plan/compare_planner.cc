@@ -19,11 +19,11 @@ class Compare final : public Planner {
     return absl::InternalError("a compare job has no stages");
   }
 
-  std::vector<v1::Job> Children(const v1::Job& job) const override {
+  std::vector<ChildJob> Children(const v1::Job& job) const override {
     const v1::CompareSpec& spec = job.compare();
-    std::vector<v1::Job> children;
+    std::vector<ChildJob> children;
     const auto add = [&children]() -> v1::Workload& {
-      return *children.emplace_back().mutable_score()->mutable_workload();
+      return *children.emplace_back().job.mutable_score()->mutable_workload();
     };
     add() = spec.workload();
     for (const std::string& model : spec.models()) {

@@ -139,10 +139,10 @@ absl::StatusOr<bool> JobFlow::Step(const std::string& name) {
       if (const absl::StatusOr<const Planner*> planner = FindPlanner(job); planner.ok()) {
         HC_RETURN_IF_ERROR(ChildJobs(jobs_, post_).Cancel(job, (*planner)->Children(job).size()));
       }
-      return End({.job = name,
-                  .from = {v1::Job::CANCELLING},
-                  .to = v1::Job::CANCELLED,
-                  .reason = "CANCELLED"});
+      return Move({.job = name,
+                   .from = {v1::Job::CANCELLING},
+                   .to = v1::Job::CANCELLED,
+                   .reason = "CANCELLED"});
     }
     case v1::Job::PAUSED:
       return false;
@@ -174,7 +174,7 @@ absl::StatusOr<bool> JobFlow::PlanNext(const v1::Job& job, const std::vector<Sta
   const absl::StatusOr<const Planner*> planner = FindPlanner(job);
   if (!planner.ok()) return Fail(job, planner.status());
 
-  if (const std::vector<v1::Job> children = (*planner)->Children(job); !children.empty()) {
+  if (const std::vector<ChildJob> children = (*planner)->Children(job); !children.empty()) {
     return StepChildren(job, children);
   }
   absl::StatusOr<LoadedManifest> loaded;
@@ -346,17 +346,24 @@ absl::StatusOr<std::vector<store::ReusedUnit>> JobFlow::FindReused(const v1::Job
 }
 
 absl::StatusOr<bool> JobFlow::StepChildren(const v1::Job& job,
-                                           const std::vector<v1::Job>& children) {
+                                           const std::vector<ChildJob>& children) {
   absl::Status failure;
   HC_ASSIGN_OR_RETURN(const bool done, ChildJobs(jobs_, post_).Advance(job, children, &failure));
-  if (failure.ok()) return done ? Succeed(job, {}) : absl::StatusOr<bool>(false);
+  if (failure.ok()) {
+    if (done) return Succeed(job, {});
+    if (job.state() == v1::Job::RUNNING) return false;
+    return Move({.job = job.name(),
+                 .from = {v1::Job::QUEUED},
+                 .to = v1::Job::RUNNING,
+                 .reason = "CHILDREN_CREATED"});
+  }
   // A parent that has failed needs no more from its other children.
   HC_RETURN_IF_ERROR(ChildJobs(jobs_, post_).Cancel(job, children.size()));
-  return End({.job = job.name(),
-              .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
-              .to = v1::Job::FAILED,
-              .reason = *ReasonOf(failure),
-              .error = format::ToRpcStatus(failure)});
+  return Move({.job = job.name(),
+               .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
+               .to = v1::Job::FAILED,
+               .reason = *ReasonOf(failure),
+               .error = format::ToRpcStatus(failure)});
 }
 
 absl::StatusOr<bool> JobFlow::Grow(const v1::Job& job, const Planner& planner,
@@ -389,27 +396,27 @@ absl::StatusOr<bool> JobFlow::Succeed(const v1::Job& job, const std::vector<Stag
   for (const StageRecord& stage : stages) {
     HC_RETURN_IF_ERROR(curves_.Append(job, stage, std::nullopt));
   }
-  return End({.job = job.name(),
-              .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
-              .to = v1::Job::SUCCEEDED,
-              .reason = "COMPLETE"});
+  return Move({.job = job.name(),
+               .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
+               .to = v1::Job::SUCCEEDED,
+               .reason = "COMPLETE"});
 }
 
 absl::StatusOr<bool> JobFlow::Fail(const v1::Job& job, const absl::Status& error) {
   if (IsTransient(error)) return error;
-  return End({.job = job.name(),
-              .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
-              .to = v1::Job::FAILED,
-              .reason = ReasonOf(error).value_or(absl::StatusCodeToString(error.code())),
-              .error = format::ToRpcStatus(error)});
+  return Move({.job = job.name(),
+               .from = {v1::Job::QUEUED, v1::Job::STARTING, v1::Job::RUNNING},
+               .to = v1::Job::FAILED,
+               .reason = ReasonOf(error).value_or(absl::StatusCodeToString(error.code())),
+               .error = format::ToRpcStatus(error)});
 }
 
-absl::StatusOr<bool> JobFlow::End(const store::StateChange& change) {
-  const absl::StatusOr<v1::Job> ended = jobs_.UpdateState(change);
-  if (ended.ok()) return true;
+absl::StatusOr<bool> JobFlow::Move(const store::StateChange& change) {
+  const absl::StatusOr<v1::Job> moved = jobs_.UpdateState(change);
+  if (moved.ok()) return true;
   // Somebody changed it first, and calls again.
-  if (absl::IsFailedPrecondition(ended.status()) || absl::IsNotFound(ended.status())) return false;
-  return ended.status();
+  if (absl::IsFailedPrecondition(moved.status()) || absl::IsNotFound(moved.status())) return false;
+  return moved.status();
 }
 
 void JobFlow::Forget(const std::string& job) {

@@ -118,14 +118,15 @@ class JobFlow {
                                                             const store::StageRecord& stage,
                                                             const v1::Manifest& manifest);
   // Of a job that is made of others: creates them, and ends it when they have ended.
-  absl::StatusOr<bool> StepChildren(const v1::Job& job, const std::vector<v1::Job>& children);
+  absl::StatusOr<bool> StepChildren(const v1::Job& job, const std::vector<ChildJob>& children);
   // Adds the units that its last stage needs next, or ends the job.
   absl::StatusOr<bool> Grow(const v1::Job& job, const Planner& planner,
                             const std::vector<store::StageRecord>& stages);
   absl::StatusOr<bool> Succeed(const v1::Job& job, const std::vector<store::StageRecord>& stages);
   // Fails the job with `error`, unless repeating may help: then that is returned.
   absl::StatusOr<bool> Fail(const v1::Job& job, const absl::Status& error);
-  absl::StatusOr<bool> End(const store::StateChange& change);
+  // Into another state; false where somebody changed it first, and calls again.
+  absl::StatusOr<bool> Move(const store::StateChange& change);
   void Forget(const std::string& job);
 
   store::JobStore& jobs_;

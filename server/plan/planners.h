@@ -57,6 +57,12 @@ struct PlanInput {
   const NextUnitsFn& next_units;
 };
 
+// One of the jobs that a job is made of.
+struct ChildJob {
+  v1::Job job;             // of which only the spec is set
+  std::vector<int> after;  // children before it in the list that must have succeeded first
+};
+
 class Planner {
  public:
   virtual ~Planner() = default;
@@ -66,9 +72,8 @@ class Planner {
   virtual std::span<const store::Stage> stages() const = 0;
   // The plan of one of them.
   virtual absl::StatusOr<v1::StagePlan> Plan(store::Stage stage, const PlanInput& input) const = 0;
-  // The jobs that a job of this kind is made of, of which only the spec is set; it has no stages
-  // then and ends when they do. Empty for most kinds.
-  virtual std::vector<v1::Job> Children(const v1::Job& job) const { return {}; }
+  // The jobs that this one is made of; it has no stages then and ends when they do. Empty for most.
+  virtual std::vector<ChildJob> Children(const v1::Job& job) const { return {}; }
   // Whether the last stage of such a job may grow: Grow is asked each time that all of it is
   // stored.
   virtual bool grows(const v1::Job& job) const { return false; }

@@ -12,6 +12,7 @@
 #include "common/catalog/scores.h"
 #include "headcount/v1/spec.pb.h"
 #include "server/plan/rule_list.h"
+#include "server/plan/user_scores.h"
 #include "server/plan/validate.h"
 
 namespace headcount::plan {
@@ -48,12 +49,21 @@ absl::Status CheckDecideOn(v1::DecideOn decide_on, const std::string& path);
 absl::Status CheckMaskUpdate(v1::MaskUpdate update, const std::string& path,
                              const ModelShape& model);
 absl::Status CheckTokens(const v1::Tokens& tokens, const std::string& path);
+// At least one, each at most once.
+absl::Status CheckScores(const google::protobuf::RepeatedPtrField<std::string>& scores,
+                         const std::string& path, const UserScores& known = UserScores());
+// Ascending fractions that may start with 0, of which those above 0 are run: how many, the default
+// where none is named.
+absl::StatusOr<int> CheckFractions(const google::protobuf::RepeatedField<double>& fractions,
+                                   const std::string& path);
 // Finite and in [0, 1].
 absl::Status CheckShare(double share, const std::string& path);
 
 // A score job that is named: exists, keeps scores, is of `model`, has succeeded.
 absl::Status CheckNamedScoreJob(const std::string& name, const std::string& path,
                                 const std::string& model, const ValidationContext& context);
+
+absl::Status CheckSweepJob(const v1::SweepSpec& spec, const ValidationContext& context);
 
 // All rules of a job, each score job looked up once; none is fine.
 absl::Status CheckRules(const RuleList& list, const std::string& model, const ModelShape& shape,

@@ -1,7 +1,8 @@
 // Kind `sweep`, the paper's experiment: a score stage, then one ablate rule for each score and
-// fraction, in that order, with thresholds from the job's own scores. See planners.h. Fraction 0 is
-// the score stage's own run and gets no rule, unless the task generates: its score stage measures
-// the prompts alone. Controls come after these rules.
+// fraction, in that order, with thresholds from the job's own scores or those of the job that
+// calibrate_on names; or, over several models and tasks, such a sweep for each. See planners.h.
+// Fraction 0 is the score stage's own run and gets no rule, unless the task generates: its score
+// stage measures the prompts alone. Controls come after these rules.
 
 #include <algorithm>
 #include <array>
@@ -9,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "server/plan/controls.h"
 #include "server/plan/cutter.h"
 #include "server/plan/planners.h"
 #include "server/plan/rules.h"
 #include "server/plan/sweep_controls.h"
+#include "server/results/sweep_children.h"
 
 namespace headcount::plan {
 namespace {
@@ -48,8 +51,12 @@ absl::StatusOr<std::vector<v1::ResolvedRule>> SweepRules(const PlanInput& input,
   }
   std::vector<std::vector<double>> thresholds;
   if (!measured.empty()) {
-    HC_ASSIGN_OR_RETURN(thresholds,
-                        input.results.thresholds(input.job.name(), measured, fractions, pool));
+    const std::string& calibration =
+        spec.calibrate_on().empty() ? input.job.name() : spec.calibrate_on();
+    absl::StatusOr<std::vector<std::vector<double>>> found =
+        input.results.thresholds(calibration, measured, fractions, pool);
+    if (!found.ok()) return Annotate(found.status(), calibration);
+    thresholds = *std::move(found);
   }
   std::vector<v1::ResolvedRule> rules;
   rules.reserve(1 + scores.size() * fractions.size());
@@ -104,6 +111,14 @@ class Sweep final : public Planner {
       HC_ASSIGN_OR_RETURN(*plan.add_means(), MeansFor(input.job.name(), input));
     }
     return plan;
+  }
+
+  std::vector<ChildJob> Children(const v1::Job& job) const override {
+    std::vector<ChildJob> children;
+    for (results::SweepChild& child : results::SweepChildren(job)) {
+      children.push_back({std::move(child.job), std::move(child.after)});
+    }
+    return children;
   }
 
   // By the controls that need the masks of the sweep's own rules.

@@ -36,6 +36,7 @@ std::string Settings(const v1::Job& job) {
       spec.clear_layers();
       spec.clear_controls();
       spec.clear_control_seed();
+      spec.clear_calibrate_on();
       return format::SerializeDeterministically(spec);
     }
     case v1::Job::kFrontier: {

@@ -16,8 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
-#include "common/format/job_kind.h"
 #include "server/results/certify.h"
+#include "server/results/cross_fit.h"
 #include "server/results/curve_intervals.h"
 #include "server/results/curve_summary.h"
 #include "server/results/polyline.h"
@@ -28,7 +28,6 @@ namespace headcount::results {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kDefaultMargin = 1;  // percentage points
 
 // What lm-evaluation-harness prints beside the accuracy: pooled over subtasks where there are
 // several.
@@ -183,7 +182,7 @@ absl::StatusOr<double> Margin(const v1::GetCurvesRequest& request) {
   if (!(margin >= 0 && margin <= 100)) {
     return InvalidField("margin_points", absl::StrCat(margin), "must be from 0 to 100");
   }
-  return margin == 0 ? kDefaultMargin : margin;
+  return margin == 0 ? kDefaultMarginPoints : margin;
 }
 
 absl::StatusOr<int> MetricIndex(const v1::GetCurvesRequest& request, const v1::Manifest& manifest) {
@@ -340,11 +339,10 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   HC_ASSIGN_OR_RETURN(const double margin, Margin(request));
   HC_RETURN_IF_ERROR(CheckDraws(request));
   HC_ASSIGN_OR_RETURN(const JobResults results, OpenResults(jobs, request.job()));
-  if (results.job.has_probe() || results.job.has_compare()) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            request.job(), " is a ", format::JobKind(results.job), " job, which has no curves")),
-        "NO_CURVES");
+  if (results.job.has_probe()) {
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat(request.job(), " is a probe, which has no curves")),
+                      "NO_CURVES");
   }
   if (results.manifest_digest.empty()) return ResultsNotReady(request.job(), "results");
   HC_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Manifest> manifest,
@@ -362,8 +360,8 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   curves.set_metric(manifest->metrics_size() > 0 ? manifest->metrics(metric) : "acc");
   curves.set_documents(manifest->documents_size());
   curves.set_complete(results.complete());
-  // A sweep takes its thresholds from the very documents that it evaluates.
-  curves.set_in_sample(results.job.spec_case() == v1::Job::kSweep);
+  // A sweep takes its thresholds from the very documents that it evaluates, unless told otherwise.
+  curves.set_in_sample(results.job.has_sweep() && results.job.sweep().calibrate_on().empty());
   *curves.mutable_baseline() = MakePoint(*manifest, subtasks, *baseline, *baseline);
   curves.mutable_baseline()->set_threshold(kNaN);
   if (results.ablate.has_value()) {
@@ -371,6 +369,13 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
     HC_RETURN_IF_ERROR(AddCurves(reader, context, *baseline, &curves));
   }
   Finish(margin, &curves);
+  if (request.cross_fit() != 0) {
+    HC_RETURN_IF_ERROR(CheckFolds(request.cross_fit(), manifest->documents_size()));
+    if (curves.complete()) {
+      HC_RETURN_IF_ERROR(
+          AddCrossFit(reader, results.job, subtasks, *baseline, request.cross_fit(), &curves));
+    }
+  }
   if (request.bootstrap_draws() > 0 && curves.complete()) {
     HC_RETURN_IF_ERROR(AddIntervals(reader, results, request, *baseline, cache, &curves));
   }

@@ -25,6 +25,9 @@
 
 namespace headcount::results {
 
+// Where none is asked for, in percentage points.
+inline constexpr double kDefaultMarginPoints = 1;
+
 // Above this share of documents that are not finite a point has failed.
 inline constexpr double kMostNonFinite = .01;
 

@@ -9,6 +9,8 @@
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 #include "common/format/job_kind.h"
+#include "server/results/child_name.h"
+#include "server/results/sweep_children.h"
 
 namespace headcount::results {
 namespace {
@@ -39,6 +41,12 @@ bool JobResults::complete() const {
 absl::StatusOr<JobResults> OpenResults(store::JobStore& jobs, const std::string& job) {
   JobResults results;
   HC_ASSIGN_OR_RETURN(results.job, jobs.GetJob(job));
+  if (results.job.has_compare() || HasChildren(results.job.sweep())) {
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          job, " is made of other jobs and has no results of its own: ask ",
+                          ChildName(job, 0), " and those that follow")),
+                      "MADE_OF_JOBS");
+  }
   HC_ASSIGN_OR_RETURN(std::vector<store::StageRecord> stages, jobs.ListStages(job));
   for (store::StageRecord& stage : stages) {
     if (stage.stage == store::Stage::kPrepare) continue;

@@ -4,7 +4,8 @@
 // A value is a view of the moment it was opened: chunks that are stored later are not seen by
 // ScoreReader passes, but may be by a ChunkCursor. Thread-safe as far as the stores are. Errors:
 // NOT_FOUND (no such job), FAILED_PRECONDITION (RESULTS_NOT_READY: nothing stored yet; NO_SCORES: a
-// job that never stores scores), DATA_LOSS from the stores.
+// job that never stores scores; MADE_OF_JOBS: its results are those of other jobs), DATA_LOSS from
+// the stores.
 
 #pragma once
 

@@ -9,6 +9,7 @@
 #include "server/results/inactivity.h"
 #include "server/results/knockout.h"
 #include "server/results/probe.h"
+#include "server/results/sweep_table.h"
 #include "server/results/thresholds.h"
 
 namespace headcount::results {
@@ -49,6 +50,12 @@ absl::StatusOr<v1::Probe> ResultReader::GetProbe(const v1::GetProbeRequest& requ
 absl::StatusOr<v1::Comparisons> ResultReader::GetComparison(
     const v1::GetComparisonRequest& request) const {
   return results::GetComparison(jobs_, artifacts_, request);
+}
+
+absl::StatusOr<v1::SweepTable> ResultReader::GetSweepTable(
+    const v1::GetSweepTableRequest& request) const {
+  return results::GetSweepTable(
+      jobs_, [this](const v1::GetCurvesRequest& ask) { return GetCurves(ask); }, request);
 }
 
 absl::StatusOr<v1::Comparison> ResultReader::CompareScores(

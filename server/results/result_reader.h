@@ -37,6 +37,7 @@ class ResultReader {
   absl::StatusOr<v1::Inactivity> GetInactivity(const v1::GetInactivityRequest& request) const;
   absl::StatusOr<v1::Probe> GetProbe(const v1::GetProbeRequest& request) const;
   absl::StatusOr<v1::Comparisons> GetComparison(const v1::GetComparisonRequest& request) const;
+  absl::StatusOr<v1::SweepTable> GetSweepTable(const v1::GetSweepTableRequest& request) const;
   absl::StatusOr<v1::Comparison> CompareScores(const v1::CompareScoresRequest& request) const;
   // Records are pulled from the stream one by one, by one thread at a time.
   absl::StatusOr<std::unique_ptr<SampleStream>> ListSamples(

@@ -34,6 +34,37 @@ double RemainingSeconds(const v1::Job& job, double rows_per_second) {
   return static_cast<double>(planned + unplanned) / rows_per_second;
 }
 
+v1::Progress SumProgress(const std::vector<v1::Job>& children, int jobs, bool ended) {
+  v1::Progress sum;
+  sum.set_jobs(jobs);
+  int64_t rows = 0;  // of children whose rows are known, and how many those are
+  int64_t done = 0;
+  int known = 0;
+  for (const v1::Job& child : children) {
+    const v1::Progress& progress = child.progress();
+    sum.set_done_units(sum.done_units() + progress.done_units());
+    sum.set_total_units(sum.total_units() + progress.total_units());
+    sum.set_done_rows(sum.done_rows() + progress.done_rows());
+    sum.set_total_rows(sum.total_rows() + progress.total_rows());
+    sum.set_reused_units(sum.reused_units() + progress.reused_units());
+    sum.set_rows_per_second(sum.rows_per_second() + progress.rows_per_second());
+    sum.set_done_jobs(sum.done_jobs() + (child.state() == v1::Job::SUCCEEDED ? 1 : 0));
+    const int64_t unplanned = IsTerminal(child.state()) ? 0 : UnplannedRows(child);
+    if (unplanned < 0) continue;
+    rows += progress.total_rows() + unplanned;
+    done += progress.done_rows();
+    ++known;
+  }
+  sum.set_remaining_seconds(-1);
+  if (ended) {
+    sum.set_remaining_seconds(0);
+  } else if (known > 0 && sum.rows_per_second() > 0) {
+    const double all = static_cast<double>(rows) * jobs / known;
+    sum.set_remaining_seconds((all - static_cast<double>(done)) / sum.rows_per_second());
+  }
+  return sum;
+}
+
 int64_t QueuePosition(const v1::Job& job, const store::QueueView& view) {
   if (job.state() != v1::Job::QUEUED) return 0;
   const int64_t created =

@@ -213,11 +213,12 @@ def service(
     data: dict[str, Path] | None = None,
     **config: Any,
 ) -> Iterator[Service]:
-    """A running service with one CPU worker. Without `model_roots` it serves a tiny random model named "tiny"."""
+    """A running service with one CPU worker. Without `model_roots` its models are tiny and random: tiny, tiny-qwen2."""
     folder = Path(tempfile.mkdtemp(prefix="headcount-e2e-"))
     roots = model_roots
     if roots is None:
         make_tiny_model(folder / "models" / "tiny")
+        make_tiny_model(folder / "models" / "tiny-qwen2", "tiny-qwen2")
         roots = [folder / "models"]
     server = Service(
         folder,

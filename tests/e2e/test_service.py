@@ -26,7 +26,7 @@ class ServiceTest(unittest.TestCase):
 
     def test_catalogue(self) -> None:
         models = self.service.json("models")["models"]
-        self.assertEqual([m["name"] for m in models], ["tiny"])
+        self.assertEqual([m["name"] for m in models], ["tiny", "tiny-qwen2"])
         self.assertEqual((models[0]["layers"], models[0]["heads"], models[0]["kv_heads"]), (3, 4, 2))
         self.assertEqual(len(self.service.json("scores")["scores"]), 16)
         tasks = {t["task"]: t for t in self.service.json("tasks")["tasks"]}

@@ -90,6 +90,59 @@ class TasksTest(unittest.TestCase):
         refused = self.service.refused("submit", *common, "--num-fewshot=101")
         self.assertIn("num_fewshot", refused.error["message"])
 
+    def test_a_sweep_over_models_and_tasks(self) -> None:
+        job = self.service.submit(
+            *("sweep", "--model=tiny", "--with-model=tiny-qwen2", "--task=winogrande", "--with-task=echo"),
+            *("--scores=output_norm_ln,random", "--fractions=.2", "--transfer", "--max-new-tokens=3"),
+        )
+        progress = self.service.finish(job)["progress"]
+        self.assertEqual((progress["jobs"], progress["done_jobs"]), (8, 8))
+        self.assertEqual(progress["done_rows"], progress["total_rows"])
+        table = self.service.json("table", job)
+        self.assertTrue(table["complete"])
+        self.assertEqual(
+            [side["label"] for side in table["sides"]],
+            [
+                f"{model} {task}"
+                for model in ("tiny", "tiny-qwen2")
+                for task in ("winogrande", "echo", "echo by winogrande", "winogrande by echo")
+            ],
+        )
+        for first in (0, 4):
+            winogrande, echo, by_winogrande, by_echo = table["sides"][first : first + 4]
+            for own, other in ((winogrande, by_winogrande), (echo, by_echo)):
+                self.assertTrue(own["curves"]["in_sample"])
+                self.assertFalse(other["curves"].get("in_sample", False))
+                self.assertEqual({c["id"] for c in own["curves"]["curves"]}, {"output_norm_ln", "random"})
+                self.assertEqual({c["id"] for c in other["curves"]["curves"]}, {"output_norm_ln"})
+                curve = next(c for c in own["curves"]["curves"] if c["id"] == "output_norm_ln")
+                self.assertEqual(
+                    curve["points"][1]["threshold"], other["curves"]["curves"][0]["points"][1]["threshold"]
+                )
+            # Scored once, for its own thresholds and under the other's.
+            reused = self.service.json("show", by_echo["job"])["provenance"]["reused"]
+            self.assertEqual([(r["job"], r["stage"]) for r in reused], [(winogrande["job"], "score")])
+        self.assertIn("thresholds of", self.service.cli("table", job))
+        self.assertEqual(self.service.refused("curves", job).error["reason"], "MADE_OF_JOBS")
+        self.assertEqual(self.service.refused("table", f"{job}-1").error["reason"], "WRONG_KIND")
+
+    def test_thresholds_come_from_another_task_or_job(self) -> None:
+        sweep = ("sweep", "--model=tiny", "--task=winogrande", "--scores=output_norm_ln", "--fractions=.2")
+        job = self.service.submit(*sweep, "--calibrate-on=everyday", "--limit=4")
+        self.service.finish(job)
+        side = self.service.json("table", job)["sides"][0]
+        self.assertEqual(side["calibrated_on"], "everyday")
+        again = self.service.submit(*sweep, f"--calibrate-on-job={job}-1")
+        self.service.finish(again)
+        curves = self.service.json("curves", again)
+        self.assertFalse(curves.get("in_sample", False))
+        point = curves["curves"][0]["points"][1]
+        self.assertEqual(point["threshold"], side["curves"]["curves"][0]["points"][1]["threshold"])
+        pooled = self.service.json("thresholds", f"{job}-1", "--score=output_norm_ln", "--fraction=.2")
+        self.assertAlmostEqual(point["threshold"], pooled["tables"][0]["points"][0]["value"], places=6)
+        refused = self.service.refused("submit", *sweep, f"--calibrate-on-job={job}")
+        self.assertIn("made of other jobs", refused.error["message"])
+
     def test_a_sweep_continues_prompts_and_judges_what_was_written(self) -> None:
         sweep = ("sweep", "--model=tiny", "--task=echo", "--scores=output_norm_ln,random", "--fractions=.2,.4")
         job = self.service.submit(*sweep)

@@ -31,9 +31,9 @@ TEST(Errors, ValuesOfClientsAreEscapedAndCut) {
 }
 
 TEST(Errors, WhatIsNotServedNamesItsField) {
-  const absl::Status status = UnimplementedField("sweep.cross_fit");
+  const absl::Status status = UnimplementedField("score.related");
   EXPECT_TRUE(absl::IsUnimplemented(status));
-  EXPECT_EQ(FieldOf(status), "sweep.cross_fit");
+  EXPECT_EQ(FieldOf(status), "score.related");
   EXPECT_EQ(ReasonOf(status), "FIELD_UNIMPLEMENTED");
 }
 

@@ -370,12 +370,83 @@ TEST_F(JobFlowTest, ACompareJobIsMadeOfScoreJobs) {
   StoreAll(job + "-1", Stage::kScore);
   EXPECT_THAT(posted_, ElementsAre(job));
   RunPosted();
-  EXPECT_EQ(Get(job).state(), v1::Job::QUEUED) << "one of two";
+  EXPECT_EQ(Get(job).state(), v1::Job::RUNNING) << "one of two";
   Restart();
   Prepare(job + "-2", Pairs(2));
   StoreAll(job + "-2", Stage::kScore);
   RunPosted();
   EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+}
+
+TEST_F(JobFlowTest, ASweepOfSeveralTasksRunsTheThresholdsOfEachOnTheOthers) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask, " scores: 'HONOR' scores: 'random' fractions: .1",
+                               " controls: CONTROL_RANDOM_IN_LAYER transfer: true",
+                               " tasks { task: 'subjects' limit: 2 } }"));
+  EXPECT_THAT(posted_, ElementsAre(job + "-1", job + "-2")) << "the others wait for thresholds";
+  RunPosted();
+  EXPECT_EQ(Get(job).state(), v1::Job::RUNNING);
+  EXPECT_EQ(Get(job).state_reason(), "CHILDREN_CREATED");
+  EXPECT_TRUE(Stages(job).empty());
+  EXPECT_EQ(Get(job + "-2").sweep().workload().task().task(), "subjects");
+  EXPECT_EQ(Get(job + "-2").sweep().workload().task().limit(), 2);
+  EXPECT_EQ(Get(job + "-2").sweep().controls_size(), 1);
+  EXPECT_FALSE(Get(job + "-2").sweep().transfer());
+
+  const auto run = [this](const std::string& child) {
+    // What a child before it has prepared is taken from there.
+    if (Stages(child).back() == Stage::kPrepare) Prepare(child, Pairs(2));
+    StoreAll(child, Stage::kScore);
+    StoreAll(child, Stage::kAblate);
+    EXPECT_EQ(Get(child).state(), v1::Job::SUCCEEDED);
+    RunPosted();
+  };
+  run(job + "-1");
+  EXPECT_EQ(Get(job + "-3").name(), job + "-3") << "its thresholds are there";
+  EXPECT_EQ(Get(job + "-4").name(), "") << "they are not";
+  const v1::SweepSpec transferred = Get(job + "-3").sweep();
+  EXPECT_EQ(transferred.calibrate_on(), job + "-1");
+  EXPECT_EQ(transferred.workload().task().task(), "subjects");
+  EXPECT_THAT(transferred.scores(), ElementsAre("HONOR"));
+  EXPECT_EQ(transferred.controls_size(), 0);
+  asked_.clear();
+  run(job + "-3");
+  EXPECT_THAT(asked_, ElementsAre(job + "-1"));
+  Restart();
+  run(job + "-2");
+  run(job + "-4");
+  EXPECT_EQ(Get(job).state(), v1::Job::SUCCEEDED);
+}
+
+TEST_F(JobFlowTest, ACalibratingTaskIsScoredFirstOnEveryModel) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask, " scores: 'HONOR' fractions: .1",
+                               " models: 'chatty' calibrate_on: 'subjects:train' }"));
+  EXPECT_THAT(posted_, ElementsAre(job + "-1", job + "-3"));
+  RunPosted();
+  const v1::Job calibration = Get(job + "-3");
+  ASSERT_TRUE(calibration.has_score());
+  EXPECT_EQ(calibration.score().workload().model(), "chatty");
+  EXPECT_EQ(calibration.score().workload().task().task(), "subjects");
+  EXPECT_EQ(calibration.score().workload().task().split(), "train");
+  Prepare(job + "-3", Pairs(2));
+  StoreAll(job + "-3", Stage::kScore);
+  RunPosted();
+  EXPECT_EQ(Get(job + "-4").sweep().calibrate_on(), job + "-3");
+  EXPECT_EQ(Get(job + "-2").name(), "") << "the other model's";
+}
+
+TEST_F(JobFlowTest, ASweepTakesTheThresholdsOfTheJobItNames) {
+  const std::string job =
+      Create("a", absl::StrCat("sweep { ", kTask, " scores: 'HONOR' fractions: .1 calibrate_on: ",
+                               "'projects/default/jobs/scored' }"));
+  thresholds_status_ = absl::NotFoundError("it was deleted");
+  Prepare(job, Pairs(2));
+  StoreAll(job, Stage::kScore);
+  EXPECT_THAT(asked_, ElementsAre("projects/default/jobs/scored"));
+  EXPECT_EQ(Get(job).state(), v1::Job::FAILED);
+  EXPECT_THAT(Get(job).error().message(),
+              HasSubstr("projects/default/jobs/scored: it was deleted"));
 }
 
 TEST_F(JobFlowTest, AChildThatFailsFailsItsParentAndCancelsTheOthers) {
@@ -404,7 +475,7 @@ TEST_F(JobFlowTest, CancellingAParentCancelsItsChildren) {
   RunPosted();
   ASSERT_TRUE(jobs_
                   ->UpdateState({.job = job,
-                                 .from = {v1::Job::QUEUED},
+                                 .from = {v1::Job::RUNNING},
                                  .to = v1::Job::CANCELLING,
                                  .reason = "CANCELLED_BY_USER"})
                   .ok());

@@ -73,6 +73,7 @@ class ValidateTest : public testing::Test {
     Add("projects/default/jobs/waiting", Task("task: 'pairs'"), "tiny", v1::Job::QUEUED);
     Add("projects/default/jobs/other", Task("task: 'pairs'"), "chatty", v1::Job::SUCCEEDED);
     Add("projects/default/jobs/swept", Entropy(""), "tiny", v1::Job::SUCCEEDED);
+    Add("projects/default/jobs/several", Entropy("models: 'chatty'"), "tiny", v1::Job::SUCCEEDED);
     Add("projects/default/jobs/ablated", Random(""), "tiny", v1::Job::SUCCEEDED);
   }
 
@@ -590,6 +591,53 @@ TEST_F(ValidateTest, Comparisons) {
   });
 }
 
+TEST_F(ValidateTest, SweepsOfSeveralModelsAndTasks) {
+  const std::string subjects = "tasks { task: 'subjects' } ";
+  Expect({
+      {"models and tasks", Entropy("models: 'chatty' " + subjects + "tasks { task: 'sums' }"),
+       kFine, ""},
+      {"unknown model", Entropy("models: 'none'"), StatusCode::kNotFound, "sweep.models[0]"},
+      {"model twice", Entropy("models: 'chatty' models: 'tiny'"), kInvalid, "sweep.models[1]"},
+      {"unknown task", Entropy("tasks { task: 'none' }"), StatusCode::kNotFound, "sweep.tasks[0]"},
+      {"a model that cannot run a task",
+       Entropy("models: 'chatty' tasks { task: 'subjects' chat: CHAT_FORMAT_SINGLE_TURN }"),
+       StatusCode::kFailedPrecondition, "sweep.tasks[0]"},
+      {"too many", Entropy(Repeat(subjects, 64)), kInvalid, "sweep.tasks"},
+      {"too many with a transfer", Entropy("transfer: true " + Repeat(subjects, 8)), kInvalid,
+       "sweep.tasks"},
+      {"mask update of one task",
+       Entropy("tasks { task: 'sums' } mask_update: "
+               "MASK_UPDATE_PROMPT_ONCE"),
+       kFine, ""},
+      {"mask update of none", Entropy(subjects + "mask_update: MASK_UPDATE_PROMPT_ONCE"), kInvalid,
+       "sweep.mask_update"},
+      {"shuffled texts", Entropy("tasks { task: 'sums' } controls: CONTROL_SHUFFLED"), kNotServed,
+       "sweep.controls[0]"},
+      {"calibrated by a task", Entropy("calibrate_on: 'subjects'"), kFine, ""},
+      {"by another split", Entropy("calibrate_on: 'pairs:train'"), kFine, ""},
+      {"by what it evaluates", Entropy("calibrate_on: 'pairs:test'"), kInvalid,
+       "sweep.calibrate_on"},
+      {"by another of its tasks", Entropy(subjects + "calibrate_on: 'subjects'"), kInvalid,
+       "sweep.calibrate_on"},
+      {"by no task", Entropy("calibrate_on: 'none'"), StatusCode::kNotFound, "sweep.calibrate_on"},
+      {"by no split", Entropy("calibrate_on: 'pairs:dev'"), kInvalid, "sweep.calibrate_on"},
+      {"by a job", Entropy(absl::StrCat("calibrate_on: '", kScoreJob, "'")), kFine, ""},
+      {"by another model's job",
+       Entropy(absl::StrCat("models: 'chatty' calibrate_on: '", kScoreJob, "'")), kInvalid,
+       "sweep.calibrate_on"},
+      {"by a job that is none", Entropy("calibrate_on: 'projects/default/jobs/none'"),
+       StatusCode::kNotFound, "sweep.calibrate_on"},
+      {"by a job that is made of jobs", Entropy("calibrate_on: 'projects/default/jobs/several'"),
+       kInvalid, "sweep.calibrate_on"},
+      {"transfer", Entropy(subjects + "transfer: true"), kFine, ""},
+      {"transfer between one", Entropy("transfer: true"), kInvalid, "sweep.transfer"},
+      {"transfer of a calibration", Entropy(subjects + "transfer: true calibrate_on: 'sums'"),
+       kInvalid, "sweep.transfer"},
+      {"transfer of nothing", Sweep("scores: 'random' transfer: true " + subjects), kInvalid,
+       "sweep.transfer"},
+  });
+}
+
 TEST_F(ValidateTest, Sweeps) {
   Expect({
       {"sweep", Entropy("scores: 'random' fractions: 0 fractions: .5 fractions: 1"), kFine, ""},
@@ -620,10 +668,6 @@ TEST_F(ValidateTest, Sweeps) {
        "sweep { workload { model: 'tiny' task { task: 'sums' } } scores: 'entropy' controls: "
        "CONTROL_SHUFFLED }",
        kNotServed, "sweep.controls[0]"},
-      {"models", Entropy("models: 'tiny'"), kNotServed, "sweep.models"},
-      {"tasks", Entropy("tasks: 'pairs'"), kNotServed, "sweep.tasks"},
-      {"calibrate", Entropy("calibrate_on: 'pairs'"), kNotServed, "sweep.calibrate_on"},
-      {"cross fit", Entropy("cross_fit: 5"), kNotServed, "sweep.cross_fit"},
       {"mean", Entropy("intervention { mean: '' }"), kFine, ""},
       {"mean of another job", Entropy(absl::StrCat("intervention { mean: '", kScoreJob, "' }")),
        kInvalid, "sweep.intervention.mean"},

@@ -44,6 +44,26 @@ TEST(JobView, WithoutARateTheTimeIsUnknownAndAnEndedJobHasNone) {
   EXPECT_EQ(RemainingSeconds(job, 0), 0);
 }
 
+TEST(JobView, AJobMadeOfOthersShowsWhatTheirsComeTo) {
+  v1::Job done = Sweep("", 1040, 1040);
+  done.set_state(v1::Job::SUCCEEDED);
+  v1::Job running = Sweep("score", 20, 80);  // 960 rows to come
+  running.mutable_progress()->set_rows_per_second(10);
+  running.mutable_progress()->set_total_units(3);
+  v1::Job waiting = Sweep("prepare", 0, 0);
+  const v1::Progress sum = SumProgress({done, running, waiting}, 4, /*ended=*/false);
+  EXPECT_EQ(sum.jobs(), 4);
+  EXPECT_EQ(sum.done_jobs(), 1);
+  EXPECT_EQ(sum.done_rows(), 1060);
+  EXPECT_EQ(sum.total_rows(), 1120);
+  EXPECT_EQ(sum.total_units(), 3);
+  EXPECT_DOUBLE_EQ(sum.rows_per_second(), 10);
+  // Two are not known yet and taken to have 1,040 rows as the others have.
+  EXPECT_DOUBLE_EQ(sum.remaining_seconds(), (4 * 1040 - 1060) / 10.0);
+  EXPECT_LT(SumProgress({waiting}, 4, /*ended=*/false).remaining_seconds(), 0);
+  EXPECT_EQ(SumProgress({done}, 1, /*ended=*/true).remaining_seconds(), 0);
+}
+
 TEST(JobView, QueuePositionCountsHigherPriorityAndOlderJobs) {
   v1::Job job;
   job.set_name("mine");
