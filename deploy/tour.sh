@@ -46,11 +46,22 @@ export HEADCOUNT_SERVER
 
 say() { printf '\n%s\n' "$*"; }
 
-# A command as a reader would type it, with what it prints.
+# Words as a reader would type them.
+typed() {
+  local word
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9_.,:=/@%+-]*) printf " '%s'" "$word" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
+  printf '\n'
+}
+
+# A command with what it prints.
 show() {
   printf '\n```\n$ headcount'
-  printf ' %q' "$@"
-  printf '\n'
+  typed "$@"
   "$bin/headcount" "$@"
   printf '```\n'
 }
@@ -67,10 +78,10 @@ picture() {
 run() {
   local start=$SECONDS
   printf '\n```\n$ headcount submit'
-  printf ' %q' "$@"
+  typed "$@"
   job=$("$bin/headcount" --json submit "$@" |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["name"].rsplit("/", 1)[1])')
-  printf '\n%s\n```\n' "$job"
+  printf '%s\n```\n' "$job"
   echo "tour.sh: $1 job $job" >&2
   "$bin/headcount" watch "$job" >&2
   printf '\nDone in %d:%02d.\n' $(((SECONDS - start) / 60)) $(((SECONDS - start) % 60))

@@ -156,8 +156,44 @@ void PrintCrossFit(const Style& style, const v1::CrossFit& fit, double margin) {
                   .c_str());
 }
 
+// Curves of a metric that is no share of right answers: what each rule does to the texts.
+void PrintPerplexity(const Style& style, const v1::Curves& curves, bool chart) {
+  using Align = Table::Align;
+  std::printf("baseline: %s %s over %lld documents%s\n", curves.metric().c_str(),
+              Plain(curves.baseline().perplexity(), "%.4g").c_str(),
+              static_cast<long long>(curves.baseline().documents()),
+              curves.complete() ? "" : "  (the job still runs: these are the results so far)");
+  Chart picture;
+  picture.x_title = "% of heads zeroed";
+  picture.y_title = curves.metric();
+  picture.reference = curves.baseline().perplexity();
+  Table table({{"rule"},
+               {"zeroed %", Align::kRight},
+               {curves.metric(), Align::kRight},
+               {"d log-lik. of a document", Align::kRight},
+               {"95 %", Align::kRight},
+               {"n", Align::kRight}});
+  for (const v1::Curve& curve : curves.curves()) {
+    ChartLine line{curve.id(), {}, {}};
+    for (const v1::CurvePoint& point : curve.points()) {
+      line.x.push_back(100 * point.share_zeroed());
+      line.y.push_back(point.perplexity());
+      if (point.rule() < 0) continue;
+      table.AddRow({curve.id(), Percent(point.share_zeroed()), Plain(point.perplexity(), "%.4g"),
+                    Plain(point.gold_log_likelihood_change(), "%.3f"),
+                    Range(point.gold_log_likelihood_change_low(),
+                          point.gold_log_likelihood_change_high(), 1, "%.3f"),
+                    absl::StrFormat("%d", point.documents())});
+    }
+    picture.lines.push_back(std::move(line));
+  }
+  if (chart) std::printf("\n%s\n", RenderChart(style, picture).c_str());
+  std::printf("%s", table.Render(style).c_str());
+}
+
 void Print(Context& context, const v1::Curves& curves, bool points, bool chart) {
   const Style& style = context.style();
+  if (std::isfinite(curves.baseline().perplexity())) return PrintPerplexity(style, curves, chart);
   const v1::CurvePoint& base = curves.baseline();
   const bool plain = curves.metric().empty() || curves.metric() == "acc";
   const std::string measure = plain ? "accuracy" : curves.metric();

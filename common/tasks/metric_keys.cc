@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/errors.h"
 #include "common/base/status_macros.h"
 
@@ -134,26 +135,41 @@ absl::StatusOr<std::vector<AnswerMetric>> ParseFilters(const YamlReader& reader,
   return named;
 }
 
+std::vector<std::string> MetricsOf(OutputType type) {
+  switch (type) {
+    case OutputType::kLoglikelihood:
+      return {"perplexity", "acc"};
+    case OutputType::kLoglikelihoodRolling:
+      return {"word_perplexity", "byte_perplexity", "bits_per_byte"};
+    default:
+      return {"acc", "acc_norm"};
+  }
+}
+
 }  // namespace
 
-absl::Status ParseChoiceMetrics(const YamlReader& reader, const YAML::Node& root,
-                                TaskDefinition* task) {
+absl::Status ParseLikelihoodMetrics(const YamlReader& reader, const YAML::Node& root,
+                                    TaskDefinition* task) {
   for (const char* key : {"generation_kwargs", "filter_list"}) {
     if (root[key].IsDefined()) {
       return reader.NotServed(key, root[key], "only generate_until has it; leave the key out");
     }
   }
+  const std::vector<std::string> allowed = MetricsOf(task->output_type);
   HC_ASSIGN_OR_RETURN(const std::vector<YAML::Node> entries,
                       Metrics(reader, root, {"metric", "aggregation", "higher_is_better"}));
   for (const YAML::Node& entry : entries) {
     std::string metric;
     HC_RETURN_IF_ERROR(reader.String(entry, "metric", &metric));
-    if (metric != "acc" && metric != "acc_norm") {
-      return reader.NotServed("metric_list.metric", entry["metric"], "allowed: acc, acc_norm");
+    if (!Contains(allowed, metric)) {
+      return reader.NotServed("metric_list.metric", entry["metric"],
+                              "allowed: " + absl::StrJoin(allowed, ", "));
     }
     if (!Contains(task->metrics, metric)) task->metrics.push_back(metric);
   }
-  if (task->metrics.empty()) task->metrics = {"acc"};
+  if (!task->metrics.empty()) return absl::OkStatus();
+  task->metrics =
+      task->output_type == OutputType::kMultipleChoice ? std::vector<std::string>{"acc"} : allowed;
   return absl::OkStatus();
 }
 

@@ -11,9 +11,9 @@
 
 namespace headcount::tasks {
 
-// Of multiple_choice: acc, acc_norm.
-absl::Status ParseChoiceMetrics(const YamlReader& reader, const YAML::Node& root,
-                                TaskDefinition* task);
+// Of what is judged by log-likelihoods: acc, acc_norm, perplexities.
+absl::Status ParseLikelihoodMetrics(const YamlReader& reader, const YAML::Node& root,
+                                    TaskDefinition* task);
 
 // Of generate_until: exact_match by each filter, the stops and the number of new tokens.
 absl::Status ParseGeneration(const YamlReader& reader, const YAML::Node& root,

@@ -26,6 +26,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostFewShot = 100;
+
+// In the order of the enumeration.
+struct NamedOutputType {
+  std::string_view name;
+  OutputType type;
+};
+constexpr NamedOutputType kOutputTypes[] = {
+    {"multiple_choice", OutputType::kMultipleChoice},
+    {"generate_until", OutputType::kGenerateUntil},
+    {"loglikelihood", OutputType::kLoglikelihood},
+    {"loglikelihood_rolling", OutputType::kLoglikelihoodRolling}};
+
 constexpr uint64_t kLargestTaskFile = 1 << 20;
 
 const std::vector<std::string> kKeys = {"task",
@@ -115,7 +127,13 @@ absl::Status ParseTemplates(const YamlReader& reader, const YAML::Node& root,
   HC_RETURN_IF_ERROR(reader.String(root, "doc_to_target", &task->doc_to_target));
   HC_RETURN_IF_ERROR(reader.String(root, "target_delimiter", &task->target_delimiter));
   HC_RETURN_IF_ERROR(reader.String(root, "fewshot_delimiter", &task->fewshot_delimiter));
-  if (task->doc_to_text.empty()) {
+  if (task->output_type == OutputType::kLoglikelihoodRolling) {
+    // There is nothing before the text, as in the harness.
+    if (!task->doc_to_text.empty() || task->num_fewshot > 0) {
+      return reader.Error("doc_to_text", root["doc_to_text"],
+                          "must be empty, and num_fewshot 0: the text alone is scored");
+    }
+  } else if (task->doc_to_text.empty()) {
     return reader.Error("doc_to_text", root["doc_to_text"], "is required");
   }
   if (task->doc_to_target.empty()) {
@@ -125,9 +143,9 @@ absl::Status ParseTemplates(const YamlReader& reader, const YAML::Node& root,
     HC_RETURN_IF_ERROR(CheckTemplate(reader, key, root[key]));
   }
   const YAML::Node choices = root["doc_to_choice"];
-  if (task->output_type == OutputType::kGenerateUntil) {
+  if (task->output_type != OutputType::kMultipleChoice) {
     if (!choices.IsDefined()) return absl::OkStatus();
-    return reader.NotServed("doc_to_choice", choices, "generate_until compares texts");
+    return reader.NotServed("doc_to_choice", choices, "only multiple_choice has choices");
   }
   if (choices.IsDefined() && choices.IsScalar()) {
     std::string text;
@@ -231,10 +249,15 @@ absl::Status ParseData(const YamlReader& reader, const YAML::Node& node, TaskDef
                         "must be a name (letters, digits, . _ -): a key of the configuration's "
                         "`data`");
   }
-  if (format != "csv" && format != "jsonl") {
-    return reader.Error("headcount.format", node["format"], "must be csv or jsonl");
+  const std::map<std::string, FileFormat> formats = {{"csv", FileFormat::kCsv},
+                                                     {"jsonl", FileFormat::kJsonl},
+                                                     {"parquet", FileFormat::kParquet},
+                                                     {"text", FileFormat::kText}};
+  const auto known = formats.find(format);
+  if (known == formats.end()) {
+    return reader.Error("headcount.format", node["format"], "must be csv, jsonl, parquet or text");
   }
-  task->format = format == "csv" ? FileFormat::kCsv : FileFormat::kJsonl;
+  task->format = known->second;
   if ((task->format == FileFormat::kCsv) == task->columns.empty()) {
     return reader.Error("headcount.columns", node["columns"],
                         "must name the columns of csv files, and of those only");
@@ -266,12 +289,14 @@ absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string&
   }
   std::string output_type = "multiple_choice";
   HC_RETURN_IF_ERROR(reader.String(root, "output_type", &output_type));
-  if (output_type == "generate_until") {
-    task.output_type = OutputType::kGenerateUntil;
-  } else if (output_type != "multiple_choice") {
-    return reader.NotServed("output_type", root["output_type"],
-                            "allowed: multiple_choice, generate_until");
+  const auto named = std::find_if(std::begin(kOutputTypes), std::end(kOutputTypes),
+                                  [&](const auto& type) { return type.name == output_type; });
+  if (named == std::end(kOutputTypes)) {
+    return reader.NotServed(
+        "output_type", root["output_type"],
+        "allowed: multiple_choice, generate_until, loglikelihood, loglikelihood_rolling");
   }
+  task.output_type = named->type;
   HC_RETURN_IF_ERROR(ParseData(reader, root["headcount"], &task));
   HC_RETURN_IF_ERROR(reader.String(root, "validation_split", &task.test_split));
   HC_RETURN_IF_ERROR(reader.String(root, "test_split", &task.test_split));
@@ -286,16 +311,20 @@ absl::StatusOr<TaskDefinition> Parse(const std::string& yaml, const std::string&
   HC_RETURN_IF_ERROR(ParseTemplates(reader, root, &task));
   if (task.output_type == OutputType::kGenerateUntil) {
     HC_RETURN_IF_ERROR(ParseGeneration(reader, root, &task));
-  } else {
-    HC_RETURN_IF_ERROR(ParseChoiceMetrics(reader, root, &task));
+    return task;
   }
+  HC_RETURN_IF_ERROR(ParseLikelihoodMetrics(reader, root, &task));
   return task;
 }
 
 }  // namespace
 
 std::string_view OutputTypeName(OutputType type) {
-  return type == OutputType::kGenerateUntil ? "generate_until" : "multiple_choice";
+  return kOutputTypes[static_cast<size_t>(type)].name;
+}
+
+bool ReadsItsAnswer(OutputType type) {
+  return type == OutputType::kLoglikelihood || type == OutputType::kLoglikelihoodRolling;
 }
 
 absl::StatusOr<TaskDefinition> ParseTaskDefinition(const std::string& yaml,

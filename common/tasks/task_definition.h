@@ -3,7 +3,8 @@
 // them). Immutable after load; the functions are pure but for reading files, and thread-safe.
 //
 //   task: mmlu                       # lm-eval's name; subtask s is lm-eval's task "mmlu_s"
-//   output_type: multiple_choice     # or generate_until, with generation_kwargs and filter_list
+//   output_type: multiple_choice     # or generate_until, with generation_kwargs and filter_list;
+//                                    # loglikelihood; loglikelihood_rolling, of doc_to_target
 //   test_split: test                 # else validation_split; must be a key of headcount.splits
 //   fewshot_split: dev               # the pool of examples; else training_split, where
 //                                    # headcount.splits has it; else no few-shot
@@ -15,13 +16,15 @@
 //                                    # contexts that doc_to_target continues
 //   doc_to_choice: ["A", "B"]        # a list of templates, one "{{ [sol1, sol2] }}", or a column
 //   doc_to_target: "{{label}}"       # digits: an index; else the text of a choice
-//   metric_list: [{metric: acc}, {metric: acc_norm}]  # of generate_until: exact_match
+//   metric_list: [{metric: acc}, {metric: acc_norm}]  # of generate_until: exact_match; of
+//                                    # loglikelihood: perplexity, acc; of loglikelihood_rolling:
+//                                    # word_perplexity, byte_perplexity, bits_per_byte
 //   generation_kwargs: {until: ["\n\n"], max_gen_toks: 256}
 //   filter_list: [{name: n, filter: [{function: regex, regex_pattern: "..."}]}]
 //   headcount:
 //     title: what people read in the list of tasks
 //     data: mmlu                     # key of the config's `data`; without it, ./data/mmlu
-//     format: csv                    # or jsonl
+//     format: csv                    # or jsonl, parquet; text: paragraphs, each {"text": ...}
 //     columns: [question, A, B, C, D, answer]      # csv only: the files have no header line
 //     splits: {test: "test/{subtask}_test.csv", dev: "dev/{subtask}_dev.csv"}
 //     subtasks: {pattern: "test/{subtask}_test.csv"}  # or a list; absent: the task has none
@@ -43,11 +46,19 @@
 
 namespace headcount::tasks {
 
-enum class OutputType { kMultipleChoice, kGenerateUntil };
+enum class OutputType {
+  kMultipleChoice,
+  kGenerateUntil,
+  kLoglikelihood,         // of one continuation, doc_to_target, which the model would write or not
+  kLoglikelihoodRolling,  // of a whole text, doc_to_target, in windows that fill the context
+};
 std::string_view OutputTypeName(OutputType type);  // lm-eval's
+// Whether the task scores the very tokens that the model reads: a rule that looks at the input
+// before it decides would know what is to be predicted.
+bool ReadsItsAnswer(OutputType type);
 inline constexpr int kMostNewTokens = 8192;
 
-enum class FileFormat { kCsv, kJsonl };
+enum class FileFormat { kCsv, kJsonl, kParquet, kText };
 enum class Sampler {
   kDefault,  // drawn anew for each evaluated row
   kFirstN,   // the pool's first rows
@@ -84,7 +95,8 @@ struct TaskDefinition {
   std::string doc_to_target;  // yields an index, or a choice's text
   std::string target_delimiter = " ";
   std::string fewshot_delimiter = "\n\n";
-  std::vector<std::string> metrics;  // acc, acc_norm; or one "exact_match,<filter>" a filter
+  // acc, acc_norm; one "exact_match,<filter>" a filter; or perplexities.
+  std::vector<std::string> metrics;
 
   // Of generate_until.
   std::vector<std::string> until;  // what ends a text, beside the model's own end-of-text token

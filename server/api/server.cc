@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/parquet/parquet_rows.h"
 #include "common/rpc/channel.h"
 #include "server/api/admin_service.h"
 #include "server/api/artifact_service.h"
@@ -72,7 +73,7 @@ struct HeadcountServer::State {
   State(Config given, ServerParts given_parts)
       : config(std::move(given)),
         parts(std::move(given_parts)),
-        catalog(config, parts.shipped_tasks),
+        catalog(config, parts.shipped_tasks, parquet_rows::Count),
         job_flow(
             *parts.jobs, *parts.artifacts, catalog, ResultsFrom(*parts.jobs, *parts.artifacts),
             {config.samples_per_unit, config.rules_per_unit, config.prompts_per_unit, kVersion}),

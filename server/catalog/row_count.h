@@ -1,4 +1,4 @@
-// Counts the rows of a data file without understanding them: what ListTasks shows as documents.
+// Counts the rows of a text file without understanding them: what ListTasks shows as documents.
 // Thread-safe. Errors: those of reading a file.
 
 #pragma once
@@ -12,10 +12,11 @@
 
 namespace headcount::server {
 
-// Records of a CSV (a line break inside quotes is part of one), lines of a JSONL; blank lines do
-// not count.
+// Records of a CSV (a line break inside quotes is part of one), lines of a JSONL, paragraphs of a
+// text; blank lines do not count.
 int64_t CountRows(std::string_view bytes, tasks::FileFormat format);
 
+// Not of a Parquet file.
 absl::StatusOr<int64_t> CountFileRows(const std::string& path, tasks::FileFormat format);
 
 }  // namespace headcount::server

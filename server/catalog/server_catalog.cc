@@ -2,6 +2,8 @@
 
 #include "server/catalog/server_catalog.h"
 
+#include <utility>
+
 namespace headcount::server {
 namespace {
 
@@ -13,8 +15,10 @@ std::vector<std::string> TaskFolders(const Config& config, const std::string& sh
 
 }  // namespace
 
-ServerCatalog::ServerCatalog(const Config& config, const std::string& shipped_tasks)
-    : models_(config), tasks_(TaskFolders(config, shipped_tasks), config.data) {}
+ServerCatalog::ServerCatalog(const Config& config, const std::string& shipped_tasks,
+                             RowCounter count_parquet)
+    : models_(config),
+      tasks_(TaskFolders(config, shipped_tasks), config.data, std::move(count_parquet)) {}
 
 absl::StatusOr<plan::ModelFacts> ServerCatalog::FindModel(const std::string& name) const {
   return models_.Find(name);

@@ -15,7 +15,7 @@ namespace headcount::server {
 class ServerCatalog final : public plan::JobCatalog {
  public:
   // `shipped_tasks` is the folder of the task files that come with the program.
-  ServerCatalog(const Config& config, const std::string& shipped_tasks);
+  ServerCatalog(const Config& config, const std::string& shipped_tasks, RowCounter count_parquet);
 
   ModelCatalog& models() { return models_; }
   TaskCatalog& tasks() { return tasks_; }

@@ -36,8 +36,11 @@ std::vector<std::string> OrNone(const std::vector<std::string>& subtasks) {
 
 }  // namespace
 
-TaskCatalog::TaskCatalog(std::vector<std::string> folders, std::map<std::string, std::string> data)
-    : folders_(std::move(folders)), data_(std::move(data)) {}
+TaskCatalog::TaskCatalog(std::vector<std::string> folders, std::map<std::string, std::string> data,
+                         RowCounter count_parquet)
+    : folders_(std::move(folders)),
+      data_(std::move(data)),
+      count_parquet_(std::move(count_parquet)) {}
 
 std::shared_ptr<const tasks::TaskSet> TaskCatalog::Tasks() {
   std::vector<std::string> paths;
@@ -106,7 +109,8 @@ v1::TaskInfo TaskCatalog::Describe(const tasks::TaskDefinition& task) {
         continue;
       }
     }
-    const auto rows = CountFileRows(file, task.format);
+    const auto rows = task.format == tasks::FileFormat::kParquet ? count_parquet_(file)
+                                                                 : CountFileRows(file, task.format);
     if (!rows.ok()) {
       info.set_problem(std::string(rows.status().message()));
       return info;

@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,10 +21,14 @@
 
 namespace headcount::server {
 
+using RowCounter = std::function<absl::StatusOr<int64_t>(const std::string& path)>;
+
 class TaskCatalog {
  public:
   // `folders` in order, a later one wins; `data` maps a data-set name to its folder.
-  TaskCatalog(std::vector<std::string> folders, std::map<std::string, std::string> data);
+  // `count_parquet` counts the rows of a Parquet file; it is not called without one.
+  TaskCatalog(std::vector<std::string> folders, std::map<std::string, std::string> data,
+              RowCounter count_parquet);
 
   // By name, those that cannot be run and files that do not parse included.
   std::vector<v1::TaskInfo> List();
@@ -40,6 +45,7 @@ class TaskCatalog {
 
   const std::vector<std::string> folders_;
   const std::map<std::string, std::string> data_;
+  const RowCounter count_parquet_;
 
   std::mutex mutex_;  // guards what follows
   std::string stamp_;

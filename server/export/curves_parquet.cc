@@ -62,6 +62,7 @@ constexpr Column<double> kDoubles[] = {
      [](const Row& r) { return r.point->gold_log_likelihood_change_high(); }},
     {"certificate_bound", [](const Row& r) { return r.point->certificate_bound(); }},
     {"smallest_margin", [](const Row& r) { return r.point->smallest_margin(); }},
+    {"perplexity", [](const Row& r) { return r.point->perplexity(); }},
     {"auc", [](const Row& r) { return r.curve->auc(); }},
     {"auc_common", [](const Row& r) { return r.curve->auc_common(); }},
     {"auc_common_limit", [](const Row& r) { return r.curves->auc_common_limit(); }},

@@ -241,6 +241,22 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
                       "must be 1 to 40 of [a-z0-9_], begin with a letter, and not be and, or, not");
 }
 
+// Which part of a rule looks at the input, or at one that its masks were made for; empty: none.
+std::string OnlinePart(const v1::Rule& rule) {
+  switch (rule.select_case()) {
+    case v1::Rule::kThreshold:
+      return ".threshold";
+    case v1::Rule::kRandom:
+      return ".random";
+    case v1::Rule::kRandomInLayer:
+      return ".random_in_layer";
+    case v1::Rule::kShuffled:
+      return ".shuffled";
+    default:
+      return "";
+  }
+}
+
 absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const ModelShape& model,
                        const UserScores& scores, NamedJobs& jobs) {
   HC_RETURN_IF_ERROR(CheckName(rule.name(), path + ".name"));
@@ -258,6 +274,9 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
     return UnimplementedField(path + ".apply");
   }
   HC_RETURN_IF_ERROR(CheckLayers(rule.layers(), path + ".layers", model));
+  if (const std::string part = OnlinePart(rule); model.reads_its_answer && !part.empty()) {
+    return OnlineRule(path + part);
+  }
   switch (rule.select_case()) {
     case v1::Rule::kThreshold:
       return CheckThreshold(rule.threshold(), rule.unit(), path + ".threshold", model, scores,
@@ -290,6 +309,17 @@ absl::Status CheckRule(const v1::Rule& rule, const std::string& path, const Mode
 }
 
 }  // namespace
+
+absl::Status OnlineRule(const std::string& path) {
+  return WithField(
+      WithReason(absl::InvalidArgumentError(absl::StrCat(
+                     path,
+                     ": a mask that is decided for each input would know the tokens that this task "
+                     "is to predict; it takes the same heads for every text: fixed_heads, "
+                     "static_heads, and expressions of these")),
+                 "ONLINE_RULE"),
+      path);
+}
 
 absl::Status CheckShare(double share, const std::string& path) {
   if (share >= 0 && share <= 1) return absl::OkStatus();  // false for NaN

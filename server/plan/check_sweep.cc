@@ -118,6 +118,7 @@ absl::Status CheckSides(const v1::SweepSpec& spec, const ValidationContext& cont
           CheckWorkload(side, "sweep.workload", /*answers=*/true, context);
       const bool first = m < 0 && t < 0;
       if (!shape.ok()) return first ? shape.status() : At(shape.status(), path);
+      if (shape->reads_its_answer) return OnlineRule(first ? path + ".task" : path);
       HC_RETURN_IF_ERROR(CheckLayers(spec.layers(), "sweep.layers", *shape));
       generates = generates || shape->generates;
     }

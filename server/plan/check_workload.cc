@@ -82,9 +82,32 @@ absl::Status CheckNewTokens(const v1::TaskSource& source, const tasks::TaskDefin
                       absl::StrCat("must be 0: task ", source.task(), " generates nothing"));
 }
 
-// Whether the task generates.
-absl::StatusOr<bool> CheckTaskSource(const v1::TaskSource& source, const std::string& path,
-                                     const ModelFacts& model, const ValidationContext& context) {
+// What a whole text is read after is the tokenizer's to say, and nothing else comes before it.
+absl::Status CheckRolling(const v1::TaskSource& source, const std::string& path) {
+  const std::string why =
+      absl::StrCat("task ", source.task(), " scores a text from its first token");
+  if (source.num_fewshot() > 0) {
+    return InvalidField(path + ".num_fewshot", std::to_string(source.num_fewshot()),
+                        "must be 0: " + why);
+  }
+  if (source.chat() != v1::CHAT_FORMAT_UNSPECIFIED && source.chat() != v1::CHAT_FORMAT_PLAIN) {
+    return InvalidField(path + ".chat", v1::ChatFormat_Name(source.chat()),
+                        "must be CHAT_FORMAT_PLAIN: " + why);
+  }
+  if (!source.system_instruction().empty()) {
+    return InvalidField(path + ".system_instruction", source.system_instruction().substr(0, 100),
+                        "must be empty: " + why);
+  }
+  if (source.bos() == v1::BOS_FORCE || source.bos() == v1::BOS_NONE) {
+    return InvalidField(path + ".bos", v1::Bos_Name(source.bos()), "must be BOS_HARNESS: " + why);
+  }
+  return absl::OkStatus();
+}
+
+// The task's kind.
+absl::StatusOr<tasks::OutputType> CheckTaskSource(const v1::TaskSource& source,
+                                                  const std::string& path, const ModelFacts& model,
+                                                  const ValidationContext& context) {
   if (!v1::Bos_IsValid(source.bos())) {
     return InvalidField(path + ".bos", std::to_string(source.bos()), "is not a BOS rule");
   }
@@ -125,7 +148,11 @@ absl::StatusOr<bool> CheckTaskSource(const v1::TaskSource& source, const std::st
   }
   HC_RETURN_IF_ERROR(CheckNewTokens(source, *facts->definition, path + ".max_new_tokens"));
   HC_RETURN_IF_ERROR(CheckSubtasks(source, *facts, path + ".subtasks"));
-  return facts->definition->output_type == tasks::OutputType::kGenerateUntil;
+  const tasks::OutputType type = facts->definition->output_type;
+  if (type == tasks::OutputType::kLoglikelihoodRolling) {
+    HC_RETURN_IF_ERROR(CheckRolling(source, path));
+  }
+  return type;
 }
 
 absl::Status CheckInlineRequest(const v1::InlineRequest& request, const std::string& path,
@@ -210,8 +237,10 @@ absl::StatusOr<ModelShape> CheckWorkload(const v1::Workload& workload, const std
                    .heads = model->config.heads,
                    .kv_heads = model->config.kv_heads};
   if (workload.has_task()) {
-    HC_ASSIGN_OR_RETURN(shape.generates,
+    HC_ASSIGN_OR_RETURN(const tasks::OutputType type,
                         CheckTaskSource(workload.task(), path + ".task", *model, context));
+    shape.generates = type == tasks::OutputType::kGenerateUntil;
+    shape.reads_its_answer = tasks::ReadsItsAnswer(type);
   } else {
     HC_RETURN_IF_ERROR(
         CheckInlineRequests(workload.requests(), path + ".requests", answers, context.limits));

@@ -28,7 +28,8 @@ struct ModelShape {
   int layers = 0;
   int heads = 0;
   int kv_heads = 0;
-  bool generates = false;  // the workload's task continues its prompts
+  bool generates = false;         // the workload's task continues its prompts
+  bool reads_its_answer = false;  // tasks::ReadsItsAnswer: masks must not depend on the input
 
   // Of a layer, what a rule of this unit decides about.
   int units(v1::Unit unit) const { return unit == v1::UNIT_KV_GROUP ? kv_heads : heads; }
@@ -56,6 +57,8 @@ absl::Status CheckScores(const google::protobuf::RepeatedPtrField<std::string>& 
 // where none is named.
 absl::StatusOr<int> CheckFractions(const google::protobuf::RepeatedField<double>& fractions,
                                    const std::string& path);
+// Refuses what chooses heads by the input, where the input holds the answer.
+absl::Status OnlineRule(const std::string& path);
 // Finite and in [0, 1].
 absl::Status CheckShare(double share, const std::string& path);
 

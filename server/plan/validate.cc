@@ -118,6 +118,7 @@ absl::Status CheckFrontierJob(const v1::FrontierSpec& spec, const ValidationCont
   HC_ASSIGN_OR_RETURN(const ModelShape model, CheckWorkload(spec.workload(), "frontier.workload",
                                                             /*answers=*/true, context));
   if (model.generates) return UnimplementedField("frontier.workload.task");
+  if (model.reads_its_answer) return OnlineRule("frontier.workload.task");
   return CheckLayers(spec.layers(), "frontier.layers", model);
 }
 

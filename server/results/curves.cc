@@ -20,6 +20,7 @@
 #include "server/results/cross_fit.h"
 #include "server/results/curve_intervals.h"
 #include "server/results/curve_summary.h"
+#include "server/results/perplexity.h"
 #include "server/results/polyline.h"
 #include "server/results/rule_index.h"
 #include "server/results/statistics.h"
@@ -74,10 +75,11 @@ void FillOwn(const v1::Manifest& manifest, const Subtasks& subtasks, const RuleO
                                   "acc_norm") != manifest.metrics().end();
   // Prompts of a score job need not have a right answer.
   const bool has_gold =
-      std::any_of(manifest.documents().begin(), manifest.documents().end(),
-                  [](const v1::ManifestDocument& document) { return document.gold() >= 0; }) ||
-      std::any_of(rule.documents.begin(), rule.documents.end(),
-                  [](const auto& document) { return document && document->decision.answered; });
+      !IsRolling(manifest) &&
+      (std::any_of(manifest.documents().begin(), manifest.documents().end(),
+                   [](const v1::ManifestDocument& document) { return document.gold() >= 0; }) ||
+       std::any_of(rule.documents.begin(), rule.documents.end(),
+                   [](const auto& document) { return document && document->decision.answered; }));
   point->set_documents(documents);
   point->set_share_zeroed(mean(share, documents));
   point->set_accuracy(has_gold ? mean(correct, documents) : kNaN);
@@ -130,6 +132,30 @@ void FillPaired(const Subtasks& subtasks, const RuleOutcomes& baseline, const Ru
   point->set_gold_log_likelihood_change_standard_error(gold.standard_error);
   point->set_gold_log_likelihood_change_low(gold.low);
   point->set_gold_log_likelihood_change_high(gold.high);
+}
+
+// Where the metric is no share of right answers: its value in the place of the accuracy, and of all
+// that is made of it.
+void ShowPerplexity(const std::string& metric, const v1::Manifest& manifest,
+                    const RuleOutcomes& rule, v1::CurvePoint* point) {
+  if (!IsPerplexity(metric)) return;
+  point->set_perplexity(Perplexity(metric, manifest, rule));
+  point->set_accuracy(kNaN);
+  point->set_standard_error(kNaN);
+  point->set_accuracy_finite(kNaN);
+  point->set_difference(kNaN);
+  point->set_difference_standard_error(kNaN);
+  point->set_difference_standard_error_iid(kNaN);
+  point->set_difference_low(kNaN);
+  point->set_difference_high(kNaN);
+  point->set_difference_p(kNaN);
+  point->set_difference_p_holm(kNaN);
+  point->set_mcnemar_p(kNaN);
+  point->set_mcnemar_p_holm(kNaN);
+  point->set_flips_to_wrong(0);
+  point->set_flips_to_right(0);
+  point->set_certificate_bound(kNaN);
+  point->set_smallest_margin(kNaN);
 }
 
 // In percent, as published curves are.
@@ -199,6 +225,7 @@ struct Context {
   const JobResults& results;
   const v1::Manifest& manifest;
   const Subtasks& subtasks;
+  const std::string& metric;
   CurveCache* cache;  // or null
 };
 
@@ -232,6 +259,7 @@ absl::StatusOr<std::vector<v1::CurvePoint>> BlockPoints(OutcomeReader& reader,
     if (rule.stored == 0) continue;
     v1::CurvePoint& point =
         points.emplace_back(MakePoint(context.manifest, context.subtasks, baseline, rule));
+    ShowPerplexity(context.metric, context.manifest, rule, &point);
     const v1::ResolvedRule& resolved = plan.rules(StageRule(plan, rule.shown_rule));
     point.set_nominal_fraction(resolved.nominal_fraction());
     point.set_threshold(ThresholdOf(resolved));
@@ -264,6 +292,19 @@ absl::Status AddCurves(OutcomeReader& reader, const Context& context, const Rule
   return absl::OkStatus();
 }
 
+// A curve of perplexities has no areas, and no share within a margin of accuracy.
+void LeaveUnsummed(v1::Curves* curves) {
+  curves->set_auc_common_limit(kNaN);
+  for (v1::Curve& curve : *curves->mutable_curves()) {
+    curve.set_auc(kNaN);
+    curve.set_auc_common(kNaN);
+    curve.set_auc_10(kNaN);
+    curve.set_largest_share(kNaN);
+    curve.set_first_crossing(kNaN);
+    curve.set_certified_share(kNaN);
+  }
+}
+
 // Sorts the points of every curve and sums them up.
 void Finish(double margin, v1::Curves* curves) {
   std::vector<std::vector<Point>> polylines;
@@ -274,6 +315,7 @@ void Finish(double margin, v1::Curves* curves) {
                      });
     polylines.push_back(Polyline(curve));
   }
+  if (IsPerplexity(curves->metric())) return LeaveUnsummed(curves);
   double limit = kNaN;
   const double floor = 100 * curves->baseline().accuracy() - margin;
   const std::vector<CurveSummary> summaries = SummariseCurves(polylines, floor, &limit);
@@ -308,6 +350,7 @@ v1::CurvePoint MakePoint(const v1::Manifest& manifest, const Subtasks& subtasks,
   v1::CurvePoint point;
   point.set_rule(rule.shown_rule);
   point.set_complete(rule.complete);
+  point.set_perplexity(kNaN);
   FillOwn(manifest, subtasks, rule, &point);
   FillPaired(subtasks, baseline, rule, &point);
   return point;
@@ -363,20 +406,27 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   // A sweep takes its thresholds from the very documents that it evaluates, unless told otherwise.
   curves.set_in_sample(results.job.has_sweep() && results.job.sweep().calibrate_on().empty());
   *curves.mutable_baseline() = MakePoint(*manifest, subtasks, *baseline, *baseline);
+  ShowPerplexity(curves.metric(), *manifest, *baseline, curves.mutable_baseline());
   curves.mutable_baseline()->set_threshold(kNaN);
   if (results.ablate.has_value()) {
-    const Context context{results, *manifest, subtasks, cache};
+    const Context context{results, *manifest, subtasks, curves.metric(), cache};
     HC_RETURN_IF_ERROR(AddCurves(reader, context, *baseline, &curves));
   }
   Finish(margin, &curves);
   if (request.cross_fit() != 0) {
     HC_RETURN_IF_ERROR(CheckFolds(request.cross_fit(), manifest->documents_size()));
+    if (IsPerplexity(curves.metric())) {
+      return InvalidField("cross_fit", absl::StrCat(request.cross_fit()),
+                          absl::StrCat("must be 0: ", curves.metric(),
+                                       " is no share of right answers to be within a margin of"));
+    }
     if (curves.complete()) {
       HC_RETURN_IF_ERROR(
           AddCrossFit(reader, results.job, subtasks, *baseline, request.cross_fit(), &curves));
     }
   }
-  if (request.bootstrap_draws() > 0 && curves.complete()) {
+  const bool summed = !IsPerplexity(curves.metric());
+  if (request.bootstrap_draws() > 0 && curves.complete() && summed) {
     HC_RETURN_IF_ERROR(AddIntervals(reader, results, request, *baseline, cache, &curves));
   }
   return curves;

@@ -25,6 +25,14 @@ int FirstLargest(int n, Value value) {
 
 }  // namespace
 
+bool ScoresText(const v1::Manifest& manifest) {
+  return manifest.output_type() == "loglikelihood" || IsRolling(manifest);
+}
+
+bool IsRolling(const v1::Manifest& manifest) {
+  return manifest.output_type() == "loglikelihood_rolling";
+}
+
 uint32_t CorrectBy(const v1::Manifest& manifest, const Decision& decision) {
   if (manifest.metrics().empty()) return decision.correct ? 1 : 0;
   uint32_t bits = 0;
@@ -34,6 +42,13 @@ uint32_t CorrectBy(const v1::Manifest& manifest, const Decision& decision) {
     bits |= (correct ? 1u : 0u) << m;
   }
   return bits;
+}
+
+Decision DecideLikelihood(double log_likelihood, bool greedy, bool finite) {
+  Decision decision;
+  decision.finite = finite && std::isfinite(log_likelihood);
+  decision.correct = decision.finite && greedy;
+  return decision;
 }
 
 Decision Decide(const v1::ManifestDocument& document, std::span<const float> log_likelihoods,

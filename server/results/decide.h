@@ -23,8 +23,17 @@ struct Decision {
   uint32_t correct_by = 0;  // bit m: right by the manifest's metric m
 };
 
-// The bits of a choice task's metrics.
+// A document has one choice, a text that is scored (loglikelihood, loglikelihood_rolling).
+bool ScoresText(const v1::Manifest& manifest);
+// It is cut into windows, and has no right or wrong.
+bool IsRolling(const v1::Manifest& manifest);
+
+// The bits of such a task's metrics, and of a choice task's.
 uint32_t CorrectBy(const v1::Manifest& manifest, const Decision& decision);
+
+// What a text is worth, whose one continuation has this log-likelihood in nats: it is right where
+// the model would write it itself.
+Decision DecideLikelihood(double log_likelihood, bool greedy, bool finite);
 
 // `log_likelihoods` has one value a choice, in nats. `finite` says whether every sample of the
 // document ran without a NaN or infinity: a document with one that did not is wrong, whatever its

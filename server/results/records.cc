@@ -140,6 +140,8 @@ absl::Status ForEachDocument(const v1::Manifest& manifest, int64_t first_sample,
     // What a sample should have scored and did not stays NaN: such a document is never right.
     log_likelihoods.assign(static_cast<size_t>(document.choice_lengths_size()),
                            std::numeric_limits<float>::quiet_NaN());
+    double text = 0;  // log-likelihood of a text, over its windows
+    bool greedy = true;
     bool finite = true;
     double share = 0;
     int end = begin;
@@ -149,12 +151,17 @@ absl::Status ForEachDocument(const v1::Manifest& manifest, int64_t first_sample,
       const v1::SampleResult& row = result(end);
       HC_RETURN_IF_ERROR(CheckRow(sample, row, heads, !row.mask().empty()));
       HC_RETURN_IF_ERROR(PlaceChoices(sample, row, &log_likelihoods));
+      if (row.log_likelihoods_size() > 0) text += row.log_likelihoods(0);
+      greedy = greedy && row.greedy_size() > 0 && row.greedy(0);
       finite = finite && !row.non_finite();
       share += ShareZeroed(manifest, row, heads);
     }
     DocumentOutcome outcome;
     if (manifest.has_generation()) {
       HC_ASSIGN_OR_RETURN(outcome.decision, DecideText(judges, document, result(begin), finite));
+    } else if (ScoresText(manifest)) {
+      outcome.decision = DecideLikelihood(text, greedy && !IsRolling(manifest), finite);
+      outcome.decision.correct_by = CorrectBy(manifest, outcome.decision);
     } else {
       outcome.decision = Decide(document, log_likelihoods, finite);
       outcome.decision.correct_by = CorrectBy(manifest, outcome.decision);
@@ -162,8 +169,10 @@ absl::Status ForEachDocument(const v1::Manifest& manifest, int64_t first_sample,
     outcome.share_zeroed = share / (end - begin);
     const bool has_gold = document.gold() >= 0 && outcome.decision.finite &&
                           document.gold() < static_cast<int>(log_likelihoods.size());
-    outcome.gold_log_likelihood = has_gold ? log_likelihoods[static_cast<size_t>(document.gold())]
-                                           : std::numeric_limits<double>::quiet_NaN();
+    outcome.gold_log_likelihood = !has_gold ? std::numeric_limits<double>::quiet_NaN()
+                                  : ScoresText(manifest)
+                                      ? text
+                                      : log_likelihoods[static_cast<size_t>(document.gold())];
     visit(index, outcome);
     begin = end;
   }

@@ -71,6 +71,7 @@ absl::Status CountRule(const v1::Manifest& manifest, const Chunk& chunk, int fir
       [&](int i) -> const v1::SampleResult& { return chunk.results(first + i); },
       [&](int64_t, const DocumentOutcome& outcome) {
         if (manifest.has_generation() && !outcome.decision.answered) return;
+        if (IsRolling(manifest)) return;  // nothing to be right about
         ++documents;
         correct += outcome.decision.correct_by & 1;
         share_sum += outcome.share_zeroed;

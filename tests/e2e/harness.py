@@ -73,14 +73,14 @@ def byte_tokenizer() -> dict[str, Any]:
     }
 
 
-def make_tiny_model(folder: Path, golden: str = "tiny-llama") -> None:
+def make_tiny_model(folder: Path, golden: str = "tiny-llama", bos: str | None = None) -> None:
     """A tiny random checkpoint with a tokenizer, so that the whole service runs in seconds anywhere."""
     folder.mkdir(parents=True)
     for name in ("config.json", "model.safetensors"):
         shutil.copyfile(ROOT / "tests" / "golden" / golden / name, folder / name)
     (folder / "tokenizer.json").write_text(json.dumps(byte_tokenizer()))
     (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": CHAT_TEMPLATE})
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": CHAT_TEMPLATE, "bos_token": bos})
     )
 
 
@@ -218,7 +218,7 @@ def service(
     roots = model_roots
     if roots is None:
         make_tiny_model(folder / "models" / "tiny")
-        make_tiny_model(folder / "models" / "tiny-qwen2", "tiny-qwen2")
+        make_tiny_model(folder / "models" / "tiny-qwen2", "tiny-qwen2", bos="<")
         roots = [folder / "models"]
     server = Service(
         folder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import tempfile
@@ -31,6 +32,34 @@ headcount: {data: echo, splits: {test: rows.jsonl}}
 """
 
 
+# The same rows in two forms.
+COLOURS = """task: colours_{format}
+output_type: multiple_choice
+test_split: test
+doc_to_text: "{{{{q}}}}"
+doc_to_choice: "{{{{choices.text}}}}"
+doc_to_target: answer
+headcount: {{data: colours, format: {format}, splits: {{test: rows.{format}}}}}
+"""
+PROSE = """task: prose
+output_type: loglikelihood_rolling
+test_split: test
+doc_to_target: text
+headcount: {data: prose, format: text, splits: {test: prose.txt}}
+"""
+TEXTS = ["A short text\nof two lines.", "And another, with five words."]
+NEXT = """task: next
+output_type: loglikelihood
+test_split: test
+doc_to_text: "{{q}}"
+doc_to_target: " {{a}}"
+headcount: {data: next, splits: {test: rows.jsonl}}
+"""
+TO_PARQUET = """import sys, pyarrow, pyarrow.json, pyarrow.parquet
+pyarrow.parquet.write_table(pyarrow.json.read_json(sys.argv[1]), sys.argv[2], row_group_size=2)
+"""
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -52,10 +81,28 @@ class TasksTest(unittest.TestCase):
         sums = [{"question": f"{i} + 1?", "answer": f"It is {i + 1}.\n#### {i + 1}"} for i in range(6)]
         write_rows(rows / "gsm8k" / "test.jsonl", sums)
         write_rows(rows / "gsm8k" / "train.jsonl", sums)
+        colours = [
+            {
+                "q": f"Grass in picture {i} is",
+                "choices": {"text": ["green", "blue", "red"][: 2 + i % 2]},
+                "answer": i % 2,
+            }
+            for i in range(5)
+        ]
+        write_rows(rows / "colours" / "rows.jsonl", colours)
+        files = [str(rows / "colours" / f"rows.{form}") for form in ("jsonl", "parquet")]
+        subprocess.run([python_with_arrow(), "-c", TO_PARQUET, *files], check=True)
         (rows / "tasks").mkdir()
-        (rows / "tasks" / "echo.yaml").write_text(ECHO)
+        for form in ("jsonl", "parquet"):
+            (rows / "tasks" / f"colours_{form}.yaml").write_text(COLOURS.format(format=form))
+        write_rows(rows / "next" / "rows.jsonl", [{"q": f"Number {i}:", "a": "x"} for i in range(10)])
+        (rows / "prose").mkdir()
+        (rows / "prose" / "prose.txt").write_text("\n\n\n".join(TEXTS))
+        for name, task in (("echo", ECHO), ("prose", PROSE), ("next", NEXT)):
+            (rows / "tasks" / f"{name}.yaml").write_text(task)
         cls.context = service(
-            data={name: rows / name for name in ("winogrande", "echo", "gsm8k")}, task_dirs=[str(rows / "tasks")]
+            data={name: rows / name for name in ("winogrande", "echo", "gsm8k", "colours", "prose", "next")},
+            task_dirs=[str(rows / "tasks")],
         )
         cls.service: Service = cls.context.__enter__()
 
@@ -89,6 +136,61 @@ class TasksTest(unittest.TestCase):
             self.assertGreater(long["tokens"], short["tokens"] + 60)
         refused = self.service.refused("submit", *common, "--num-fewshot=101")
         self.assertIn("num_fewshot", refused.error["message"])
+
+    def inline(self, requests: list[dict[str, Any]], *flags: str) -> list[dict[str, Any]]:
+        """Records of the baseline of a job over these requests."""
+        path = self.service.folder / "inline.jsonl"
+        path.write_text("".join(json.dumps(request) + "\n" for request in requests))
+        job = self.service.submit("ablate", f"--requests={path}", "--rule=heads=0.0", *flags)
+        self.service.finish(job)
+        return self.service.lines("samples", job, "--rule=-1", "--limit=0")
+
+    def test_perplexity_of_plain_text(self) -> None:
+        job = self.service.submit("ablate", "--model=tiny-qwen2", "--task=prose", "--rule=heads=0.0,1.2")
+        self.service.finish(job)
+        curves = self.service.json("curves", job)
+        # The same texts after the token that the tokenizer calls BOS.
+        records = self.inline(
+            [{"context": "<", "choices": [text, "other"], "gold": 0} for text in TEXTS], "--model=tiny-qwen2"
+        )
+        total = sum(r["log_likelihoods"][0] for r in records[::2])
+        self.assertEqual(curves["metric"], "word_perplexity")
+        words = sum(len(text.split()) for text in TEXTS)
+        self.assertAlmostEqual(math.log(curves["baseline"]["perplexity"]), -total / words, places=5)
+        size = sum(len(text.encode()) for text in TEXTS)
+        bits = self.service.json("curves", job, "--metric=bits_per_byte")["baseline"]["perplexity"]
+        self.assertAlmostEqual(bits, -total / size / math.log(2), places=5)
+        self.assertTrue(math.isnan(float(curves["baseline"]["accuracy"])))
+        self.assertNotEqual(curves["curves"][0]["points"][1]["gold_log_likelihood_change"], 0)
+        self.assertIn("word_perplexity", self.service.cli("curves", job))
+        online = self.service.refused("submit", "ablate", "--model=tiny-qwen2", "--task=prose", "--rule=entropy<1")
+        self.assertEqual((online.code, online.error["reason"]), (3, "ONLINE_RULE"))
+
+    def test_a_continuation_is_right_where_the_model_would_write_it(self) -> None:
+        job = self.service.submit("ablate", "--model=tiny", "--task=next", "--rule=heads=0.0")
+        self.service.finish(job)
+        records = self.service.lines("samples", job, "--rule=-1", "--limit=0")
+        other = self.inline(
+            [{"context": f"Number {i}:", "choices": [" x", " y"], "gold": 0} for i in range(10)], "--model=tiny"
+        )
+        for mine, theirs in zip(records, other, strict=True):
+            self.assertAlmostEqual(mine["log_likelihoods"][0], theirs["log_likelihoods"][0], places=5)
+            self.assertEqual(mine.get("correct", False), mine["greedy"][0])
+        mean = sum(r["log_likelihoods"][0] for r in records) / 10
+        self.assertAlmostEqual(math.log(self.service.json("curves", job)["baseline"]["perplexity"]), -mean, places=5)
+        accuracy = self.service.json("curves", job, "--metric=acc")["baseline"]["accuracy"]
+        self.assertAlmostEqual(accuracy, sum(r["greedy"][0] for r in records) / 10)
+
+    def test_rows_may_lie_in_parquet(self) -> None:
+        results = []
+        for form in ("jsonl", "parquet"):
+            job = self.service.submit("ablate", "--model=tiny", f"--task=colours_{form}", "--rule=heads=0.0")
+            self.service.finish(job)
+            results.append([(r["log_likelihoods"], r["gold"]) for r in self.service.lines("samples", job, "--limit=0")])
+        self.assertEqual(len(results[0]), 2 * (3 * 2 + 2 * 3))
+        self.assertEqual(results[0], results[1])
+        tasks = {task["task"]: task for task in self.service.json("tasks")["tasks"]}
+        self.assertEqual(tasks["colours_parquet"]["documents"], "5")
 
     def test_a_sweep_over_models_and_tasks(self) -> None:
         job = self.service.submit(

@@ -20,6 +20,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "common/tasks": ("common/base", "common/hf", "common/tasks"),
     "common/hf": ("common/base", "common/hf"),
     "common/format": ("common/base", "common/format", "headcount/v1", "google/rpc"),
+    "common/parquet": ("common/base", "common/parquet"),
     "common/rpc": ("common/", "headcount/v1", "google/rpc"),
     "server": ("common/", "server/", "headcount/v1", "google/rpc"),
     "worker/engine": ("common/base", "common/catalog", "worker/engine"),
@@ -42,7 +43,7 @@ RESERVED: dict[str, tuple[str, ...]] = {
         "client",
     ),
     r"^sqlite3\.h$": ("server/store",),
-    r"^(arrow|parquet)/": ("server/export",),
+    r"^(arrow|parquet)/": ("server/export", "common/parquet"),
     r"^google/protobuf/": ("common/format", "common/rpc", "server", "worker/eval", "worker/agent", "client"),
 }
 # The clock is injected: nobody else asks the system for the time.

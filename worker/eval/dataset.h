@@ -18,14 +18,15 @@
 
 namespace headcount::eval {
 
-// `columns` names the fields of a CSV file, which has no header line; JSONL ignores it. Blank lines
-// are no rows. At most `limit` rows; 0: all.
+// `columns` names the fields of a CSV file, which has no header line; the others ignore it. Blank
+// lines are no rows. At most `limit` rows; 0: all.
 absl::StatusOr<std::vector<nlohmann::json>> ReadRows(const std::string& path,
                                                      tasks::FileFormat format,
                                                      const std::vector<std::string>& columns,
                                                      int64_t limit = 0);
 
-// The same from text; `where` names it in errors.
+// The same from text, not of a Parquet file; `where` names it in errors. Of plain text each
+// paragraph is a row {"text": ...}; blank lines part them.
 absl::StatusOr<std::vector<nlohmann::json>> ParseRows(std::string_view text,
                                                       const std::string& where,
                                                       tasks::FileFormat format,

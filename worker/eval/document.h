@@ -22,6 +22,11 @@ struct Document {
   int gold = -1;                        // right choice; -1: none
   // Of a document whose context is to be continued: what the new text is compared with.
   std::optional<std::string> gold_text;
+  // The one continuation is a whole text, read in windows that fill the model's context; nothing
+  // comes before it. Its size is for perplexities.
+  bool rolling = false;
+  int64_t words = 0;
+  int64_t bytes = 0;
 
   std::string id() const { return task + "/" + std::to_string(row); }
   std::string Context(size_t request) const {

@@ -13,8 +13,51 @@
 
 namespace headcount::eval {
 
+namespace {
+
+absl::StatusOr<std::vector<EncodedSample>> EncodeWindows(const Document& document,
+                                                         const Encoder& encode,
+                                                         const RollingWindows& windows) {
+  if (!windows.prefix.has_value()) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "sample ", document.id(),
+            "/0: the tokenizer names neither a BOS nor an EOS token to read it after")),
+        "NO_BOS_TOKEN");
+  }
+  HC_ASSIGN_OR_RETURN(const std::vector<int32_t> text, encode(document.continuations.front()));
+  if (text.empty()) {
+    return WithReason(absl::InvalidArgumentError(
+                          absl::StrCat("sample ", document.id(), "/0: the text has no tokens")),
+                      "SAMPLE_NOT_SCORABLE");
+  }
+  std::vector<int32_t> read = {*windows.prefix};  // read[i] comes before text[i]
+  read.insert(read.end(), text.begin(), text.end() - 1);
+  const auto most = static_cast<size_t>(windows.most_tokens);
+  std::vector<EncodedSample> samples;
+  for (size_t predicted = 0; predicted < text.size();) {
+    const size_t end = std::min(text.size(), predicted + most);
+    const size_t begin = predicted == 0 ? 0 : end - most;
+    const auto at = [](const std::vector<int32_t>& tokens, size_t i) {
+      return tokens.begin() + static_cast<int64_t>(i);
+    };
+    EncodedSample& sample = samples.emplace_back();
+    sample.request = static_cast<int>(samples.size()) - 1;
+    sample.input.assign(at(read, begin), at(read, end));
+    sample.targets.assign(at(text, predicted), at(text, end));
+    sample.scored = static_cast<int>(end - predicted);
+    sample.choices = {0};
+    predicted = end;
+  }
+  return samples;
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<EncodedSample>> EncodeDocument(const Document& document,
-                                                          const Encoder& encode) {
+                                                          const Encoder& encode,
+                                                          const RollingWindows& windows) {
+  if (document.rolling) return EncodeWindows(document, encode, windows);
   std::vector<EncodedSample> samples;
   const auto error = [&document](size_t request, const char* what) {
     return WithReason(absl::InvalidArgumentError(

@@ -60,7 +60,8 @@ absl::StatusOr<std::vector<std::vector<EncodedSample>>> EncodeAll(
         std::lock_guard lock(mutex);
         if (i >= failed) return;
       }
-      auto encoded = EncodeDocument(documents[i], encode);
+      auto encoded =
+          EncodeDocument(documents[i], encode, {options.rolling_prefix, options.max_tokens});
       absl::Status status =
           encoded.ok() ? CheckLength(documents[i], *encoded, options) : encoded.status();
       if (!status.ok()) {
@@ -157,6 +158,8 @@ absl::StatusOr<v1::Manifest> BuildManifest(const std::vector<Document>& document
       document_out->set_id(document.id());
       document_out->set_subtask(document.task);
       document_out->set_gold(document.gold);
+      document_out->set_words(document.words);
+      document_out->set_bytes(document.bytes);
       if (document.gold_text.has_value()) document_out->set_gold_text(*document.gold_text);
       document_out->mutable_choice_lengths()->Add(document.choice_lengths.begin(),
                                                   document.choice_lengths.end());

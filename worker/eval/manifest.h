@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ struct ManifestOptions {
   // One group for all documents of a task, because they share examples or a description; else one
   // a document.
   bool group_by_task = false;
-  int64_t max_tokens = 0;  // of one input: the model's context
-  int64_t new_tokens = 0;  // that contexts are to be continued by, at most
+  int64_t max_tokens = 0;                 // of one input: the model's context
+  int64_t new_tokens = 0;                 // that contexts are to be continued by, at most
+  std::optional<int32_t> rolling_prefix;  // what rolling documents are read after
   int threads = 1;
   // Told after each document, from any thread; may be empty.
   std::function<void(int64_t done, int64_t total)> progress;

@@ -60,6 +60,7 @@ struct Rendered {
   std::vector<Document> documents;
   std::vector<std::string> metrics;
   bool group_by_task = false;
+  std::string output_type;                   // where the manifest says it
   std::optional<v1::Generation> generation;  // without its stop tokens
   std::vector<tasks::AnswerMetric> answer_metrics;
 };
@@ -139,6 +140,9 @@ absl::StatusOr<Rendered> Render(const v1::Workload& workload, const PrepareInput
     return InvalidField("workload.task.max_new_tokens", absl::StrCat(source.max_new_tokens()),
                         absl::StrCat("must be 0: task ", task.task, " generates nothing"));
   }
+  if (tasks::ReadsItsAnswer(task.output_type)) {
+    rendered.output_type = std::string(tasks::OutputTypeName(task.output_type));
+  }
   rendered.group_by_task = SharesPrefix(task, options);
   HC_ASSIGN_OR_RETURN(rendered.documents, RenderTask(task, data, options));
   return rendered;
@@ -207,12 +211,14 @@ absl::StatusOr<std::string> Prepare(const v1::Workload& workload, const PrepareI
   options.group_by_task = rendered.group_by_task;
   options.max_tokens = model.max_position_embeddings;
   if (rendered.generation.has_value()) options.new_tokens = rendered.generation->max_new_tokens();
+  options.rolling_prefix = tokenizer.bos_id().has_value() ? tokenizer.bos_id() : tokenizer.eos_id();
   options.threads = inputs.threads;
   options.progress = hooks.progress;
   options.cancel = hooks.cancel;
   HC_ASSIGN_OR_RETURN(const Encoder encode, MakeEncoder(workload, model, tokenizer));
   HC_ASSIGN_OR_RETURN(v1::Manifest manifest, BuildManifest(rendered.documents, encode, options));
   manifest.set_task(rendered.task);
+  manifest.set_output_type(rendered.output_type);
   manifest.set_model(workload.model());
   manifest.set_tokenizer_digest(Sha256Hex(tokenizer_bytes));
   for (const std::string& metric : rendered.metrics) manifest.add_metrics(metric);

@@ -58,13 +58,21 @@ class Renderer {
     document.task = lm_eval_name;
     document.row = index;
     HC_ASSIGN_OR_RETURN(const RowText text, templates_.Render(row, where));
-    if (task_.output_type == tasks::OutputType::kGenerateUntil) {
+    if (tasks::ReadsItsAnswer(task_.output_type)) {
+      document.gold = 0;
+      document.continuations = {text.target};  // as it stands, without a delimiter
+      document.choice_lengths = {static_cast<int32_t>(CodePoints(text.target))};
+      document.words = CountWords(text.target);
+      document.bytes = static_cast<int64_t>(text.target.size());
+      document.rolling = task_.output_type == tasks::OutputType::kLoglikelihoodRolling;
+      if (document.rolling) return document;
+    } else if (task_.output_type == tasks::OutputType::kGenerateUntil) {
       document.gold_text = text.target;
     } else if (text.gold < 0) {
       return InvalidField(absl::StrCat("task ", lm_eval_name, ": doc_to_target: ", where),
                           text.target, "is none of the choices");
     }
-    document.gold = text.gold;
+    if (!tasks::ReadsItsAnswer(task_.output_type)) document.gold = text.gold;
     for (const std::string& choice : text.choices) {
       if (text.choices_are_contexts) {
         document.context_ends.push_back(choice);
@@ -157,6 +165,7 @@ absl::StatusOr<std::vector<std::string>> SelectSubtasks(const tasks::TaskDefinit
 }  // namespace
 
 bool SharesPrefix(const tasks::TaskDefinition& task, const RenderOptions& options) {
+  if (task.output_type == tasks::OutputType::kLoglikelihoodRolling) return false;
   if (options.num_fewshot.value_or(task.num_fewshot) > 0) {
     return task.sampler == tasks::Sampler::kFirstN;
   }

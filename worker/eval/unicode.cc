@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 namespace headcount::eval {
 namespace {
@@ -16,6 +15,15 @@ bool IsSpace(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
          c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
          c == 0x205f || c == 0x3000;
+}
+
+// The code point whose bytes these are.
+char32_t Decode(std::string_view bytes) {
+  const auto lead = static_cast<unsigned char>(bytes.front());
+  if (bytes.size() == 1) return lead;
+  char32_t c = lead & (0x7f >> bytes.size());
+  for (const char byte : bytes.substr(1)) c = (c << 6) | (static_cast<unsigned char>(byte) & 0x3f);
+  return c;
 }
 
 }  // namespace
@@ -48,21 +56,26 @@ std::optional<size_t> FindInvalidUtf8(std::string_view text) {
   return std::nullopt;
 }
 
+int64_t CountWords(std::string_view text) {
+  int64_t words = 1;
+  bool space = false;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    while (end < text.size() && IsContinuation(static_cast<unsigned char>(text[end]))) ++end;
+    const bool now = IsSpace(Decode(text.substr(i, end - i)));
+    words += now && !space ? 1 : 0;
+    space = now;
+    i = end;
+  }
+  return words;
+}
+
 size_t TrailingSpace(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
     size_t begin = end - 1;
     while (begin > 0 && IsContinuation(static_cast<unsigned char>(text[begin]))) --begin;
-    const auto lead = static_cast<unsigned char>(text[begin]);
-    const size_t length = end - begin;
-    char32_t c = lead;
-    if (length > 1) {
-      c = lead & (0x7f >> length);
-      for (size_t k = 1; k < length; ++k) {
-        c = (c << 6) | (static_cast<unsigned char>(text[begin + k]) & 0x3f);
-      }
-    }
-    if (!IsSpace(c)) break;
+    if (!IsSpace(Decode(text.substr(begin, end - begin)))) break;
     end = begin;
   }
   return text.size() - end;

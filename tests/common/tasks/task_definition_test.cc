@@ -160,7 +160,8 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
       {"fewshot_split: dev", "fewshot_split: nowhere", invalid, "fewshot_split", "splits"},
       {"test_split: test", "test_split: nowhere", invalid, "test_split", "splits"},
       {"multiple_choice", "perplexity", unimplemented, "output_type", "multiple_choice"},
-      {"multiple_choice", "generate_until", unimplemented, "doc_to_choice", "compares texts"},
+      {"multiple_choice", "generate_until", unimplemented, "doc_to_choice", "multiple_choice"},
+      {"multiple_choice", "loglikelihood_rolling", invalid, "doc_to_text", "must be empty"},
       {"[\"A\", \"B\"]", "[\"A\", \"{{ B\"]", invalid, "doc_to_choice", "template"},
       {"{{question.strip()}}", "{% if %}", invalid, "doc_to_text", "syntax error"},
       {"metric: acc\n", "metric: brier\n", unimplemented, "metric_list.metric", "acc_norm"},
@@ -172,7 +173,7 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
       {"[\"A\", \"B\"]", "[\"A\"]", invalid, "doc_to_choice", "2 to 32"},
       {"[\"A\", \"B\"]", "\"{{a}}{{b}}\"", invalid, "doc_to_choice", "one {{ expression }}"},
       {"[\"A\", \"B\"]", "\"a b\"", invalid, "doc_to_choice", "a column"},
-      {"format: csv", "format: parquet", invalid, "headcount.format", "csv or jsonl"},
+      {"format: csv", "format: xlsx", invalid, "headcount.format", "csv, jsonl, parquet or text"},
       {"format: csv", "format: jsonl", invalid, "headcount.columns", "csv"},
       {"  data: quiz\n", "", invalid, "headcount.data", "required"},
       {"data: quiz", "data: /etc", invalid, "headcount.data", "a key of"},
@@ -202,6 +203,36 @@ TEST(TaskDefinition, NamesFileKeyValueAndWhatIsAllowed) {
     EXPECT_THAT(message, HasSubstr(c.key));
     EXPECT_THAT(message, HasSubstr(c.says));
   }
+}
+
+TEST(TaskDefinition, ReadsTasksThatScoreTexts) {
+  const std::string rolling = R"(task: prose
+output_type: loglikelihood_rolling
+test_split: test
+doc_to_target: text
+headcount: {data: prose, format: text, splits: {test: t.txt}}
+)";
+  const auto task = ParseTaskDefinition(rolling, "prose.yaml");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->output_type, OutputType::kLoglikelihoodRolling);
+  EXPECT_TRUE(ReadsItsAnswer(task->output_type));
+  EXPECT_EQ(OutputTypeName(task->output_type), "loglikelihood_rolling");
+  EXPECT_EQ(task->format, FileFormat::kText);
+  EXPECT_THAT(task->metrics, ElementsAre("word_perplexity", "byte_perplexity", "bits_per_byte"));
+
+  const auto one = ParseTaskDefinition(R"(task: last
+output_type: loglikelihood
+test_split: test
+doc_to_text: "{{before}}"
+doc_to_target: " {{word}}"
+metric_list: [{metric: acc}]
+headcount: {data: last, splits: {test: t.jsonl}}
+)",
+                                       "last.yaml");
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->output_type, OutputType::kLoglikelihood);
+  EXPECT_THAT(one->metrics, ElementsAre("acc"));
+  EXPECT_FALSE(ReadsItsAnswer(OutputType::kMultipleChoice));
 }
 
 constexpr char kGenerating[] = R"(task: sums

@@ -32,7 +32,11 @@ class TaskCatalogTest : public ::testing::Test {
   }
 
   TaskCatalog Catalog() {
-    return TaskCatalog({"tasks", (data_ / "own").string()}, {{"mmlu", (data_ / "mmlu").string()}});
+    return TaskCatalog({"tasks", (data_ / "own").string()}, {{"mmlu", (data_ / "mmlu").string()}},
+                       [](const std::string& path) -> absl::StatusOr<int64_t> {
+                         if (path.ends_with("rows.parquet")) return 17;
+                         return absl::NotFoundError(path);
+                       });
   }
 
   static v1::TaskSource Mmlu(const std::vector<std::string>& subtasks,
@@ -69,6 +73,21 @@ TEST_F(TaskCatalogTest, ListsShippedTasksWithWhatTheyHave) {
   EXPECT_EQ(everyday.problem(), "");
   EXPECT_GE(everyday.documents(), 200);
   EXPECT_EQ(everyday.subtasks_size(), 0);
+}
+
+TEST_F(TaskCatalogTest, AsksForTheRowsOfAParquetFile) {
+  fs::create_directories(data_ / "own/data/mine");
+  WriteText(data_ / "own/mine.yaml", R"(task: mine
+output_type: multiple_choice
+test_split: test
+doc_to_text: "{{q}}"
+doc_to_choice: ["a", "b"]
+doc_to_target: "{{a}}"
+headcount: {data: mine, format: parquet, splits: {test: rows.parquet}}
+)");
+  WriteText(data_ / "own/data/mine/rows.parquet", "");
+  TaskCatalog catalog = Catalog();
+  EXPECT_EQ(Find(catalog.List(), "mine").documents(), 17);
 }
 
 TEST_F(TaskCatalogTest, ATaskWithoutItsDataSaysWhichKeyToConfigure) {

@@ -2,7 +2,7 @@
 //
 // Models: "tiny" (2 layers x 3 query heads, no chat template), "chatty" (the same with one),
 // "broken" (FAILED_PRECONDITION). Tasks: "pairs" (two choices, no few-shot split), "subjects"
-// (subtasks algebra, botany and chess, 5-shot), "sums" (generates), "poolless" (the file of its
+// (subtasks algebra, botany and chess, 5-shot), "sums" (generates), "prose" (scores whole texts), "poolless" (the file of its
 // examples is missing), "unread" (FAILED_PRECONDITION: no data folder).
 
 #pragma once
@@ -60,6 +60,8 @@ class FakeCatalog final : public JobCatalog {
       facts.subtasks = {"algebra", "botany", "chess"};
     } else if (name == "sums") {
       task->output_type = tasks::OutputType::kGenerateUntil;
+    } else if (name == "prose") {
+      task->output_type = tasks::OutputType::kLoglikelihoodRolling;
     } else if (name == "poolless") {
       task->fewshot_split = "train";
       facts.missing_pool = "/rows/train.jsonl";

@@ -591,6 +591,46 @@ TEST_F(ValidateTest, Comparisons) {
   });
 }
 
+TEST_F(ValidateTest, MasksOfTextsThatAreScoredDoNotDependOnThem) {
+  const std::string prose = "workload { model: 'tiny' task { task: 'prose' } } ";
+  const auto ablate = [&](const std::string& rules) {
+    return absl::StrCat("ablate { ", prose, rules, " }");
+  };
+  const auto text = [](const std::string& rest) {
+    return Score("model: 'chatty' task { task: 'prose' " + rest + " }");
+  };
+  Expect({
+      {"scores", text(""), kFine, ""},
+      {"fixed heads", ablate("rules { fixed_heads { heads { layer: 1 head: 2 } } }"), kFine, ""},
+      {"another job's heads",
+       ablate("rules { static_heads { job: 'projects/default/jobs/swept' rule: 0 } }"), kFine, ""},
+      {"of both",
+       ablate("rules { name: 'a' fixed_heads { heads { layer: 1 } } } rules { name: 'b' "
+              "fixed_heads { heads { layer: 0 } } } rules { expression: 'a or b' }"),
+       kFine, ""},
+      {"threshold", ablate("rules { threshold { score: 'entropy' value: 1 } }"), kInvalid,
+       "ablate.rules[0].threshold"},
+      {"random", ablate("rules { random { p: .5 } }"), kInvalid, "ablate.rules[0].random"},
+      {"random in layer",
+       ablate("rules { name: 'a' fixed_heads { heads { layer: 1 } } } rules { random_in_layer { "
+              "rule: 'a' } }"),
+       kInvalid, "ablate.rules[1].random_in_layer"},
+      {"shuffled", ablate("rules { shuffled { job: 'projects/default/jobs/swept' rule: 0 } }"),
+       kInvalid, "ablate.rules[0].shuffled"},
+      {"sweep", absl::StrCat("sweep { ", prose, "scores: 'entropy' }"), kInvalid,
+       "sweep.workload.task"},
+      {"sweep of several", Entropy("tasks { task: 'prose' }"), kInvalid, "sweep.tasks[0]"},
+      {"frontier", absl::StrCat("frontier { ", prose, "scores: 'entropy' }"), kInvalid,
+       "frontier.workload.task"},
+      {"knockout", absl::StrCat("knockout { ", prose, "}"), kFine, ""},
+      {"calibration", Entropy("calibrate_on: 'prose'"), kFine, ""},
+      {"chat", text("chat: CHAT_FORMAT_SINGLE_TURN"), kInvalid, "score.workload.task.chat"},
+      {"BOS", text("bos: BOS_FORCE"), kInvalid, "score.workload.task.bos"},
+      {"system", text("system_instruction: 'x'"), kInvalid,
+       "score.workload.task.system_instruction"},
+  });
+}
+
 TEST_F(ValidateTest, SweepsOfSeveralModelsAndTasks) {
   const std::string subjects = "tasks { task: 'subjects' } ";
   Expect({

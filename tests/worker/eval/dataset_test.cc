@@ -108,6 +108,25 @@ TEST(Unicode, KnowsPythonsWhiteSpace) {
   EXPECT_EQ(TrailingSpace(""), 0u);
 }
 
+TEST(Rows, OfATextAreItsParagraphs) {
+  const std::string text = "\n one\r\ntwo\n \t\n\nthree\n";
+  const auto rows = ParseRows(text, "x.txt", tasks::FileFormat::kText, {});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0]["text"], " one\ntwo");
+  EXPECT_EQ((*rows)[1]["text"], "three");
+  EXPECT_EQ(ParseRows(text, "x.txt", tasks::FileFormat::kText, {}, 1)->size(), 1u);
+}
+
+TEST(Unicode, CountsWordsAsPythonSplitsThem) {
+  // len(re.split(r"\s+", text)) of Python 3.11.
+  EXPECT_EQ(CountWords(""), 1);
+  EXPECT_EQ(CountWords("one"), 1);
+  EXPECT_EQ(CountWords("one  two\u2003\nthree"), 3);
+  EXPECT_EQ(CountWords(" one "), 3);
+  EXPECT_EQ(CountWords("\u00e9t\u00e9\u00a0\u20ac"), 2);
+}
+
 TEST(Unicode, CountsCodePointsAndFindsBadBytes) {
   EXPECT_EQ(CodePoints("a\u00e9\u20ac\U0001f600"), 4u);
   EXPECT_FALSE(FindInvalidUtf8("a\u00e9\u20ac\U0001f600\U0010ffff").has_value());

@@ -83,6 +83,36 @@ TEST(EncodeDocument, CutsByCountWhereATokenMergesAcrossTheSeam) {
   EXPECT_THAT((*samples)[0].targets, ElementsAre('c', 'd'));
 }
 
+TEST(EncodeDocument, CutsATextIntoWindowsThatFillTheContext) {
+  std::string text;
+  for (char c = 1; c <= 34; ++c) text += c;
+  Document document = Make("t", 0, "", {text});
+  document.rolling = true;
+  // The example of lm-evaluation-harness' own test: 34 tokens, 10 a window.
+  const auto samples = EncodeDocument(document, Encode, {kMerged, 10});
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  ASSERT_EQ(samples->size(), 4u);
+  EXPECT_THAT((*samples)[0].input, ElementsAre(kMerged, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT((*samples)[0].targets, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_THAT((*samples)[1].input, ElementsAre(10, 11, 12, 13, 14, 15, 16, 17, 18, 19));
+  EXPECT_THAT((*samples)[1].targets, ElementsAre(11, 12, 13, 14, 15, 16, 17, 18, 19, 20));
+  EXPECT_THAT((*samples)[3].input, ElementsAre(24, 25, 26, 27, 28, 29, 30, 31, 32, 33));
+  EXPECT_THAT((*samples)[3].targets, ElementsAre(31, 32, 33, 34));
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ((*samples)[i].request, static_cast<int>(i));
+    EXPECT_THAT((*samples)[i].choices, ElementsAre(0));
+    EXPECT_EQ((*samples)[i].scored, i < 3 ? 10 : 4);
+  }
+  const auto whole = EncodeDocument(document, Encode, {kMerged, 34});
+  ASSERT_EQ(whole->size(), 1u);
+  EXPECT_EQ(whole->front().input.size(), 34u);
+  EXPECT_THAT(std::string(EncodeDocument(document, Encode, {std::nullopt, 10}).status().message()),
+              HasSubstr("neither a BOS nor an EOS"));
+  document.continuations = {""};
+  EXPECT_THAT(std::string(EncodeDocument(document, Encode, {kMerged, 10}).status().message()),
+              HasSubstr("no tokens"));
+}
+
 TEST(EncodeDocument, NamesWhatCannotBeScored) {
   const auto message = [](const Document& document) {
     return std::string(EncodeDocument(document, Encode).status().message());

@@ -238,6 +238,39 @@ TEST_F(Rendering, TargetsMayBeTexts) {
   EXPECT_THAT(Error(), HasSubstr("none of the choices (got \"one\")"));
 }
 
+TEST_F(Rendering, AContinuationIsScoredAsItStands) {
+  task_.output_type = tasks::OutputType::kLoglikelihood;
+  task_.doc_to_choice.clear();
+  task_.doc_to_choice_is_list_template = false;
+  task_.doc_to_target = "{{b}}";
+  options_.num_fewshot = 1;
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const Document& two = (*documents)[1];
+  EXPECT_EQ(two.context, "Q: d1 no\n\nQ: two");
+  EXPECT_THAT(two.continuations, ElementsAre("é")) << "no delimiter, as in the harness";
+  EXPECT_THAT(two.choice_lengths, ElementsAre(1));
+  EXPECT_EQ(two.gold, 0);
+  EXPECT_FALSE(two.rolling);
+}
+
+TEST_F(Rendering, AWholeTextHasNothingBeforeIt) {
+  task_.output_type = tasks::OutputType::kLoglikelihoodRolling;
+  task_.doc_to_text = "";
+  task_.doc_to_choice.clear();
+  task_.doc_to_choice_is_list_template = false;
+  task_.doc_to_target = "b";
+  const auto documents = Render();
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  const Document& one = (*documents)[0];
+  EXPECT_TRUE(one.rolling);
+  EXPECT_EQ(one.context, "");
+  EXPECT_THAT(one.continuations, ElementsAre("it's \"<b>\" & \\ [1, 2]"));
+  EXPECT_EQ(one.words, 6);
+  EXPECT_EQ(one.bytes, 21);
+  EXPECT_EQ((*documents)[1].bytes, 2);
+}
+
 TEST_F(Rendering, LimitCountsDocuments) {
   options_.limit = 1;
   EXPECT_EQ(Render()->size(), 1u);
