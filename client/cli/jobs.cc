@@ -86,6 +86,14 @@ void PrintJob(Context& context, const v1::Job& job) {
   if (job.has_error()) line("error", job.error().message());
   line("model", workload.model());
   line("source", SourceOf(workload));
+  if (job.has_sweep()) {
+    std::vector<std::string> tasks;
+    for (const v1::TaskSource& task : job.sweep().tasks()) tasks.push_back(task.task());
+    line("and models", absl::StrJoin(job.sweep().models(), ", "));
+    line("and tasks", absl::StrJoin(tasks, ", "));
+    line("thresholds",
+         job.sweep().calibrate_on().empty() ? "" : "of " + job.sweep().calibrate_on());
+  }
   if (job.has_ablate()) line("rules", absl::StrCat(job.ablate().rules_size()));
   if (job.has_sweep()) line("scores", absl::StrJoin(job.sweep().scores(), ", "));
   line("owner", job.owner());

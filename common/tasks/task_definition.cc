@@ -342,9 +342,11 @@ absl::StatusOr<TaskDefinition> WithSplit(TaskDefinition task, const std::string&
   if (!task.splits.contains(split)) {
     std::vector<std::string> names;
     for (const auto& [name, pattern] : task.splits) names.push_back(name);
-    return InvalidField(
-        "split", split,
-        absl::StrCat("must be a split of task ", task.task, ": ", absl::StrJoin(names, ", ")));
+    return WithField(WithReason(absl::InvalidArgumentError(absl::StrCat(
+                                    "must be a split of task ", task.task, ": ",
+                                    absl::StrJoin(names, ", "), " (got \"", split, "\")")),
+                                "INVALID_FIELD"),
+                     "split");
   }
   task.test_split = split;
   task.spare_example = task.fewshot_split == split;

@@ -5,6 +5,9 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <string>
+
+#include "common/catalog/scores.h"
 
 namespace headcount::server {
 
@@ -22,8 +25,14 @@ int64_t UnplannedRows(const v1::Job& job) {
   for (const double fraction : job.sweep().fractions()) fractions += fraction > 0 ? 1 : 0;
   constexpr int64_t kDefaultFractions = 6;
   if (job.sweep().fractions().empty()) fractions = kDefaultFractions;
+  int64_t curves = 0;
+  for (const std::string& name : job.sweep().scores()) {
+    const auto score = catalog::FindScore(name);
+    const bool random = score.ok() && (*score)->is_random();  // has no controls
+    curves += random ? 1 : 1 + job.sweep().controls_size();
+  }
   // While a sweep scores, its rows are one a sample.
-  return progress.total_rows() * fractions * job.sweep().scores_size();
+  return progress.total_rows() * fractions * curves;
 }
 
 double RemainingSeconds(const v1::Job& job, double rows_per_second) {

@@ -37,7 +37,8 @@ class RulesTest(unittest.TestCase):
         commands = [line for block in blocks for line in block.splitlines()]
         self.assertGreater(len(commands), 5)
         # The names that the examples use, in terms of what this service has.
-        words = {"SmolLM2-135M-Instruct": "tiny", "piqa": "everyday", "SCORES": self.scores, "ABLATED": self.ablated}
+        words = {"SmolLM2-135M-Instruct": "tiny", "Qwen2.5-0.5B": "tiny-qwen2", "piqa": "everyday"}
+        words |= {"SCORES": self.scores, "ABLATED": self.ablated}
         mask = self.service.folder / "mask.json"
         mask.write_text("[[0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]]")
         words["MASK.json"] = str(mask)

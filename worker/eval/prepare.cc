@@ -127,8 +127,10 @@ absl::StatusOr<Rendered> Render(const v1::Workload& workload, const PrepareInput
                          "workload.task.task: this worker has no task \"", source.task(), "\"")),
                      "workload.task.task");
   }
-  HC_ASSIGN_OR_RETURN(const tasks::TaskDefinition task,
-                      tasks::WithSplit(found->second, source.split()));
+  const absl::StatusOr<tasks::TaskDefinition> with_split =
+      tasks::WithSplit(found->second, source.split());
+  if (!with_split.ok()) return Annotate(with_split.status(), "workload.task.split");
+  const tasks::TaskDefinition& task = *with_split;
   HC_ASSIGN_OR_RETURN(const std::string data, DataFolder(task, inputs.data));
   HC_ASSIGN_OR_RETURN(const RenderOptions options, ReadOptions(source, model_directory));
   rendered.task = task.task;

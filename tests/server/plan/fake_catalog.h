@@ -2,8 +2,8 @@
 //
 // Models: "tiny" (2 layers x 3 query heads, no chat template), "chatty" (the same with one),
 // "broken" (FAILED_PRECONDITION). Tasks: "pairs" (two choices, no few-shot split), "subjects"
-// (subtasks algebra, botany and chess, 5-shot), "sums" (generates), "prose" (scores whole texts), "poolless" (the file of its
-// examples is missing), "unread" (FAILED_PRECONDITION: no data folder).
+// (subtasks algebra, botany and chess, 5-shot), "sums" (generates), "prose" (scores whole texts),
+// "poolless" (the file of its examples is missing), "unread" (FAILED_PRECONDITION: no data folder).
 
 #pragma once
 

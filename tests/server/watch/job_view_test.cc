@@ -31,6 +31,8 @@ TEST(JobView, ASweepThatScoresCountsTheRulesToCome) {
   job.mutable_sweep()->add_fractions(0);  // is dropped
   job.mutable_sweep()->add_fractions(.5);
   EXPECT_EQ(UnplannedRows(job), 160);
+  job.mutable_sweep()->add_controls(v1::CONTROL_SHUFFLED);
+  EXPECT_EQ(UnplannedRows(job), 240) << "random has no controls";
 }
 
 TEST(JobView, TheLastStageCountsItsOwnRows) {
