@@ -117,7 +117,7 @@ run frontier --model $small --task winogrande --limit 40 --scores output_norm_ln
 show frontier "$job"
 
 say "## Every head alone"
-run knockout --model $small --task piqa --limit 40 --score-job "$sweep-2"
+run knockout --model $small --task piqa --limit 10 --score-job "$sweep-2"
 picture knockout knockout "$job"
 
 say "## GSM8K, answered by generating under masks that are decided at every token"
