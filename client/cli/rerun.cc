@@ -136,10 +136,13 @@ void Print(Context& context, const v1::Job& then, const v1::Job& now,
 void Rerun(Context& context, const RerunFlags& flags) {
   const absl::StatusOr<v1::Job> then = GetJob(context, context.JobName(flags.job));
   if (!then.ok()) return context.Fail(then.status());
-  if (format::JobKind(*then) == "compare") {
-    return context.Fail(InvalidField("job", flags.job,
-                                     "a compare job has no rows of its own; run its sides' score "
-                                     "jobs again: JOB-1, JOB-2, ..."));
+  if (const int jobs = then->progress().jobs(); jobs > 0) {
+    const std::string name = Context::ShortName(then->name());
+    return context.Fail(InvalidField(
+        "job", flags.job,
+        absl::StrCat("is made of other jobs and has no rows of its own; run those again, one by "
+                     "one: ",
+                     name, "-1 to ", name, "-", jobs)));
   }
   if (then->state() != v1::Job::SUCCEEDED) {
     return context.Fail(absl::FailedPreconditionError(

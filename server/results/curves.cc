@@ -20,6 +20,7 @@
 #include "server/results/cross_fit.h"
 #include "server/results/curve_intervals.h"
 #include "server/results/curve_summary.h"
+#include "server/results/in_sample.h"
 #include "server/results/perplexity.h"
 #include "server/results/polyline.h"
 #include "server/results/rule_index.h"
@@ -403,8 +404,7 @@ absl::StatusOr<v1::Curves> GetCurves(store::JobStore& jobs, store::ArtifactStore
   curves.set_metric(manifest->metrics_size() > 0 ? manifest->metrics(metric) : "acc");
   curves.set_documents(manifest->documents_size());
   curves.set_complete(results.complete());
-  // A sweep takes its thresholds from the very documents that it evaluates, unless told otherwise.
-  curves.set_in_sample(results.job.has_sweep() && results.job.sweep().calibrate_on().empty());
+  curves.set_in_sample(InSample(jobs, artifacts, results.job, *manifest));
   *curves.mutable_baseline() = MakePoint(*manifest, subtasks, *baseline, *baseline);
   ShowPerplexity(curves.metric(), *manifest, *baseline, curves.mutable_baseline());
   curves.mutable_baseline()->set_threshold(kNaN);

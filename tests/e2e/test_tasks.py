@@ -227,6 +227,16 @@ class TasksTest(unittest.TestCase):
         self.assertIn("thresholds of", self.service.cli("table", job))
         self.assertEqual(self.service.refused("curves", job).error["reason"], "MADE_OF_JOBS")
         self.assertEqual(self.service.refused("table", f"{job}-1").error["reason"], "WRONG_KIND")
+        short = job.rsplit("/", 1)[1]
+        self.assertIn(f"{short}-1 to {short}-8", self.service.refused("rerun", job).error["message"])
+
+    def test_the_papers_grid(self) -> None:
+        job = self.service.json("submit", "paper", "--model=tiny", "--task=winogrande", "--limit=1", "--validate-only")
+        self.assertEqual(len(job["sweep"]["scores"]), 16)
+        self.assertEqual(job["sweep"]["tasks"], [])
+        # The four tasks, of which two have no data here.
+        refused = self.service.refused("submit", "paper", "--model=tiny")
+        self.assertIn("mmlu", refused.error["message"])
 
     def test_thresholds_come_from_another_task_or_job(self) -> None:
         sweep = ("sweep", "--model=tiny", "--task=winogrande", "--scores=output_norm_ln", "--fractions=.2")

@@ -313,14 +313,18 @@ TEST(TaskDefinition, ShippedTasksParse) {
   }
 }
 
-TEST(TaskDefinition, TheExampleOfTheGuideParses) {
+TEST(TaskDefinition, TheExamplesOfTheGuideParse) {
   std::ifstream guide("docs/add-a-task.md");
   const std::string text{std::istreambuf_iterator<char>(guide), {}};
-  const size_t begin = text.find("```yaml\n");
-  ASSERT_NE(begin, std::string::npos);
-  const size_t end = text.find("```", begin + 8);
-  const auto task = ParseTaskDefinition(text.substr(begin + 8, end - begin - 8), "guide.yaml");
-  EXPECT_TRUE(task.ok()) << task.status();
+  const std::string opening = "```yaml\n";
+  int examples = 0;
+  for (size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at)) {
+    at += opening.size();
+    const auto task = ParseTaskDefinition(text.substr(at, text.find("```", at) - at), "guide.yaml");
+    EXPECT_TRUE(task.ok()) << task.status();
+    ++examples;
+  }
+  EXPECT_EQ(examples, 2);
 }
 
 TEST_F(TaskFolder, LaterFolderWinsAndABadFileHidesNothing) {

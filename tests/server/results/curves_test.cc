@@ -16,6 +16,7 @@
 #include "server/results/unit_counts.h"
 #include "tests/server/results/expected.h"
 #include "tests/server/results/sample_job.h"
+#include "tests/server/results/two_jobs.h"
 
 namespace headcount::results {
 namespace {
@@ -418,6 +419,28 @@ TEST(UnitCounts, RefusesWhatDoesNotFit) {
   score.mutable_results()->RemoveLast();
   score.clear_slabs();
   EXPECT_EQ(CountUnit(job->manifest, split, score).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(Curves, AreInSampleWhereTheCalibratingJobRanTheSameInputs) {
+  const auto first = SampleJobMaker::Sweep();
+  const auto in_sample = [&](SampleJob& second, const std::string& calibrate_on) {
+    first->store.job().mutable_sweep()->set_calibrate_on(calibrate_on);
+    TwoJobs store(*first, second);
+    v1::GetCurvesRequest request;
+    request.set_job(FakeJob::kName);
+    const auto curves = GetCurves(store, store.artifacts(), request);
+    EXPECT_TRUE(curves.ok()) << curves.status();
+    return curves.ok() && curves->in_sample();
+  };
+  auto second = SampleJobMaker::Sweep();
+  EXPECT_TRUE(in_sample(*second, ""));
+  EXPECT_TRUE(in_sample(*second, TwoJobs::kSecond));
+  for (v1::ManifestSample& sample : *second->manifest.mutable_samples()) {
+    sample.set_digest("other");
+  }
+  second->store.Plan(store::Stage::kScore, second->score_plan, second->manifest);
+  second->store.Plan(store::Stage::kAblate, second->ablate_plan, second->manifest);
+  EXPECT_FALSE(in_sample(*second, TwoJobs::kSecond));
 }
 
 }  // namespace
